@@ -1,0 +1,79 @@
+"""Checks that every policy makes before it decides: a typed error, never a wrong plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.problem import Bools, Floats, Jobs, PolicyError, Problem
+
+Rule: TypeAlias = tuple[str, NDArray[Any], Bools, str]
+"""Field, its values, which rows are bad, what a good one is."""
+
+AMOUNT = "finite and from 0"
+
+
+def check(problem: Problem) -> None:
+    """Raise `PolicyError` naming job (or server) and field where the problem makes no sense."""
+    for field, seconds in (("now_s", problem.now_s), ("resize_s", problem.resize_s)):
+        if not 0 <= seconds < math.inf:
+            raise PolicyError(f"{field} is {seconds}; it must be {AMOUNT}")
+    gpus = problem.servers.gpus
+    _refuse("server", problem.servers.ids, ("gpus", gpus, gpus < 0, "from 0"))
+    for rule in _rules_for_jobs(problem.jobs):
+        _refuse("job", problem.jobs.ids, rule)
+    _check_epochs(problem.jobs)
+
+
+def _rules_for_jobs(jobs: Jobs) -> Iterator[Rule]:
+    low, high, workers = jobs.min_workers, jobs.max_workers, jobs.workers
+    yield "min_workers", low, low < 1, "from 1"
+    yield "max_workers", high, high < low, "from min_workers"
+    yield "gpus_per_worker", jobs.gpus_per_worker, jobs.gpus_per_worker < 1, "from 1"
+    outside = (workers != 0) & ((workers < low) | (workers > high))
+    yield "workers", workers, outside, "0, or from min_workers to max_workers"
+    yield "submitted_s", jobs.submitted_s, _no_amount(jobs.submitted_s), AMOUNT
+    yield "deadline_s", jobs.deadline_s, np.isnan(jobs.deadline_s), "a time, or inf for none"
+    yield "remaining_epochs", jobs.remaining_epochs, _no_amount(jobs.remaining_epochs), AMOUNT
+    yield "attained_gpu_s", jobs.attained_gpu_s, _no_amount(jobs.attained_gpu_s), AMOUNT
+
+    curves = jobs.curves
+    batches = np.diff(curves.batch_offset)
+    job = np.repeat(np.arange(len(jobs)), batches)
+    present = np.bincount(job[curves.batch_size == jobs.batch_size[job]], minlength=len(jobs))
+    yield "batch_size", jobs.batch_size, present != 1, "one of its curve's"
+    entries, complete = np.diff(curves.offset), batches * (high - low + 1)
+    each = "one for each batch size and number of workers"
+    yield "number of epoch_s", entries, entries != complete, each
+
+
+def _no_amount(values: Floats) -> Bools:
+    bad: Bools = ~(np.isfinite(values) & (values >= 0))
+    return bad
+
+
+def _check_epochs(jobs: Jobs) -> None:
+    """Refuse the first predicted epoch that takes no positive number of seconds."""
+    epoch_s, offset = jobs.curves.epoch_s, jobs.curves.offset
+    bad = np.flatnonzero(~(np.isfinite(epoch_s) & (epoch_s > 0)))
+    if len(bad):
+        entry = int(bad[0])
+        row = int(np.searchsorted(offset, entry, side="right")) - 1
+        low, high = int(jobs.min_workers[row]), int(jobs.max_workers[row])
+        workers = low + (entry - int(offset[row])) % (high - low + 1)
+        raise PolicyError(
+            f"job {jobs.ids[row]}: epoch_s at {workers} workers is {epoch_s[entry]}; "
+            "it must be a positive number of seconds"
+        )
+
+
+def _refuse(kind: str, ids: tuple[str, ...], rule: Rule) -> None:
+    """Raise for the first bad row."""
+    field, values, bad, good = rule
+    if bad.any():
+        row = int(bad.argmax())
+        raise PolicyError(f"{kind} {ids[row]}: {field} is {values[row]}; it must be {good}")

@@ -1,0 +1,212 @@
+"""The policy contract: what a policy sees and what it answers.
+
+A policy is a pure function `decide(problem, memory) -> (decision, memory')`. The problem is made
+of columns (numpy arrays, one row per job or server) because turning ten thousand objects into
+columns costs more than most decisions do. The answer is small and sparse: objects.
+
+The contract counts **workers**; a worker is a bundle of `gpus_per_worker` GPUs on one server.
+Times are seconds since the scheduler's journal began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.reason import Reason
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+Memory: TypeAlias = Mapping[str, Any]
+"""What a policy carries from one decision to the next: a JSON object, journaled with the decision.
+
+It holds `version` where its form may change. Nothing that a policy knows lives anywhere else.
+"""
+
+NO_MEMORY: Memory = {}
+
+
+class PolicyError(ValueError):
+    """A problem or parameter that a policy cannot work with, naming the job and the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Predicted seconds of one epoch by number of workers and batch size, ragged over jobs.
+
+    Job i has `len(batch_sizes(i))` rows (its admissible global batch sizes, ascending) and
+    `max_workers[i] - min_workers[i] + 1` columns, stored row-major in `epoch_s` from `offset[i]`.
+    """
+
+    epoch_s: Floats  # [sum over jobs of batches * sizes]
+    offset: Ints  # [jobs + 1], into epoch_s
+    batch_size: Ints  # [sum over jobs of batches]
+    batch_offset: Ints  # [jobs + 1], into batch_size
+
+    def of(self, job: int) -> Floats:
+        """A view [batches, sizes] of one job's curve: seconds an epoch."""
+        batches = int(self.batch_offset[job + 1] - self.batch_offset[job])
+        return self.epoch_s[self.offset[job] : self.offset[job + 1]].reshape(batches, -1)
+
+    def batch_sizes(self, job: int) -> Ints:
+        """The admissible global batch sizes of one job, ascending."""
+        return self.batch_size[self.batch_offset[job] : self.batch_offset[job + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """The live jobs as columns, rows in (submit time, id) order: the order in which ties break."""
+
+    ids: tuple[str, ...]
+    submitted_s: Floats
+    deadline_s: Floats  # inf: none
+    priority: Ints  # larger first, where a policy looks at it
+    min_workers: Ints
+    max_workers: Ints
+    gpus_per_worker: Ints
+    workers: Ints  # the standing target; 0: queued
+    batch_size: Ints  # the standing global batch size
+    remaining_epochs: Floats
+    attained_gpu_s: Floats  # GPU-seconds received so far
+    curves: Curves
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def elastic(self) -> Bools:
+        """[jobs] Whether the job can run on more than its minimum."""
+        return self.max_workers > self.min_workers
+
+    @property
+    def base_gpus(self) -> Ints:
+        """[jobs] GPUs of the base demand: the minimum number of workers."""
+        return self.min_workers * self.gpus_per_worker
+
+    def remaining_s(self, job: int, workers: int) -> float:
+        """Predicted seconds to the end of one job at a constant size and its present batch."""
+        curves = self.curves
+        row = int(np.searchsorted(curves.batch_sizes(job), self.batch_size[job]))
+        column = workers - int(self.min_workers[job])
+        return float(self.remaining_epochs[job] * curves.of(job)[row, column])
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The servers that training may use now: the training pool and what is on loan."""
+
+    ids: tuple[str, ...]
+    gpus: Ints  # usable by us: those that others occupy are taken off
+    on_loan: Bools
+    gpu_type: tuple[str, ...]
+
+    @property
+    def total_gpus(self) -> int:
+        """GPUs that training may use now, on loan ones included."""
+        return int(self.gpus.sum())
+
+    @property
+    def owned_gpus(self) -> int:
+        """GPUs of the training pool alone: what promises may rest on."""
+        return int(self.gpus[~self.on_loan].sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Everything that a policy may look at."""
+
+    now_s: float
+    jobs: Jobs
+    servers: Servers
+    placed: Ints  # [jobs, servers] workers that stand there now
+    resize_s: float = 0.0  # measured cost of one resize
+    seed: int = 0  # from the number of the event that asked, for policies that draw
+
+
+class PlacementRule(Enum):
+    """How the engine turns a number of workers into servers, where a policy names none itself."""
+
+    PACK = "pack"
+    """Best fit decreasing, training servers first, servers on loan only for what is left."""
+
+    APART = "apart"
+    """Aryl (004 §5.3): inelastic jobs on training servers first; elastic jobs on loaned servers
+    first, their base and flexible workers on separate groups of servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """From `start_s` on the job is meant to have this many workers: a forecast, not a grant."""
+
+    start_s: float
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """GPUs that the engine keeps for an admitted job until `until_s`, whatever comes later."""
+
+    plan: tuple[PlanStep, ...]
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What one job shall have. `workers == 0`: it waits, or is preempted if it runs.
+
+    `servers` (server id -> workers) overrules `placement`. `parameter_servers` counts the second
+    role of a job that has one. `batch_size` and `gpu_type` stay as they are where None.
+    """
+
+    workers: int
+    reason: Reason
+    placement: PlacementRule = PlacementRule.PACK
+    servers: Mapping[str, int] | None = None
+    batch_size: int | None = None
+    gpu_type: str | None = None
+    parameter_servers: int = 0
+    plan: tuple[PlanStep, ...] = ()
+    promise: Promise | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A policy's answer: an allocation for each job of the problem, by id.
+
+    `rejected` jobs leave for good. `review_at_s` asks to be called again by then. `objective` is
+    what the policy maximised and `bound` an upper bound on it, where it knows them; `capped` says
+    that a wall-clock backstop cut the search, so that a replay may differ.
+    """
+
+    allocations: Mapping[str, Allocation]
+    rejected: Mapping[str, Reason] = field(default_factory=dict)
+    review_at_s: float | None = None
+    objective: float | None = None
+    bound: float | None = None
+    capped: bool = False
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """A scheduling policy: a frozen dataclass whose fields are its parameters."""
+
+    name: ClassVar[str]
+    source: ClassVar[str]  # paper, section, equation
+    default_loaning: ClassVar[str]  # name of the loaning that goes with it: "off", "aryl"
+
+    @property
+    def interval_s(self) -> float | None:
+        """Seconds between periodic decisions; None: only when something happened."""
+
+    def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
+        """The decision on `problem` and the memory to hand back the next time.
+
+        Raises `PolicyError` naming job and field where the problem makes no sense.
+        """

@@ -1,0 +1,41 @@
+"""Why a decision was taken: one sentence and the numbers in it, as one value.
+
+`explain`, the journal and the screens all read this value, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+Number = int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A sentence with named places, and the number that stands in each.
+
+    `template` is a `str.format` template over the keys of `numbers`, so that a program can read
+    the numbers and a person the sentence: `str(reason)`.
+    """
+
+    template: str
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.template.format(**self.numbers)
+
+
+def because(template: str, **numbers: Number | np.generic) -> Reason:
+    """`because("needs {gpus} GPUs, {free} are free", gpus=4, free=2)`."""
+    return Reason(template, {name: _plain(value) for name, value in numbers.items()})
+
+
+def _plain(value: Number | np.generic) -> Number:
+    """Columns yield numpy scalars; the journal wants numbers."""
+    if isinstance(value, np.generic):
+        plain: Number = value.item()
+        return plain
+    return value

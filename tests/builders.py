@@ -1,0 +1,129 @@
+"""Problems that read like sentences: `problem(jobs=[job("a", workers=(1, 4))], servers=[...])`.
+
+A job's curve is linear in its workers unless the test gives one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from policies.problem import Curves, Jobs, Problem, Servers
+
+BATCH_SIZE = 64
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row of the columns, as tests write it."""
+
+    id: str
+    workers: tuple[int, int]
+    epoch_s: tuple[float, ...]  # at min .. max workers
+    epochs: float
+    gpus: int
+    running: int
+    on: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server that training may use. `problem` numbers them: t1, t2, ... and l1, l2, ..."""
+
+    gpus: int
+    on_loan: bool
+
+
+def job(
+    name: str,
+    workers: tuple[int, int] | int = 1,
+    *,
+    epoch_s: float | Sequence[float] = 10.0,
+    epochs: float = 1.0,
+    gpus: int = 1,
+    running: int = 0,
+    on: Mapping[str, int] | None = None,
+) -> Job:
+    """A job that waits, or has `running` workers, or stands `on` servers (id -> workers).
+
+    `workers`: (min, max), or a fixed number. `epoch_s`: of one epoch on the minimum, falling as
+    1 / workers; or one value for each number of workers. `gpus`: of one worker.
+    """
+    low, high = (workers, workers) if isinstance(workers, int) else workers
+    if isinstance(epoch_s, int | float):
+        epoch_s = [epoch_s * low / n for n in range(low, high + 1)]
+    on = on or {}
+    return Job(name, (low, high), tuple(epoch_s), epochs, gpus, running or sum(on.values()), on)
+
+
+def training(gpus: int) -> Server:
+    """A server of the training pool."""
+    return Server(gpus, on_loan=False)
+
+
+def on_loan(gpus: int) -> Server:
+    """An inference server that is on loan."""
+    return Server(gpus, on_loan=True)
+
+
+def problem(
+    jobs: Sequence[Job] = (),
+    servers: Sequence[Server] = (),
+    *,
+    now_s: float = 1000.0,
+    resize_s: float = 0.0,
+) -> Problem:
+    """The jobs, submitted in this order one second apart, and the servers as columns."""
+    ids = server_ids(servers)
+    return Problem(
+        now_s=now_s,
+        jobs=_job_columns(jobs),
+        servers=Servers(
+            ids=ids,
+            gpus=_ints(server.gpus for server in servers),
+            on_loan=np.array([server.on_loan for server in servers], dtype=bool),
+            gpu_type=("GPU",) * len(servers),
+        ),
+        placed=_ints(job.on.get(server, 0) for job in jobs for server in ids).reshape(
+            len(jobs), len(ids)
+        ),
+        resize_s=resize_s,
+    )
+
+
+def server_ids(servers: Sequence[Server]) -> tuple[str, ...]:
+    """t1, t2, ... for training servers, l1, l2, ... for those on loan."""
+    counts = {False: 0, True: 0}
+    names = []
+    for server in servers:
+        counts[server.on_loan] += 1
+        names.append(f"{'l' if server.on_loan else 't'}{counts[server.on_loan]}")
+    return tuple(names)
+
+
+def _job_columns(jobs: Sequence[Job]) -> Jobs:
+    return Jobs(
+        ids=tuple(job.id for job in jobs),
+        submitted_s=np.arange(len(jobs), dtype=np.float64),
+        deadline_s=np.full(len(jobs), np.inf),
+        priority=np.zeros(len(jobs), dtype=np.int64),
+        min_workers=_ints(job.workers[0] for job in jobs),
+        max_workers=_ints(job.workers[1] for job in jobs),
+        gpus_per_worker=_ints(job.gpus for job in jobs),
+        workers=_ints(job.running for job in jobs),
+        batch_size=np.full(len(jobs), BATCH_SIZE, dtype=np.int64),
+        remaining_epochs=np.array([job.epochs for job in jobs], dtype=np.float64),
+        attained_gpu_s=np.zeros(len(jobs)),
+        curves=Curves(
+            epoch_s=np.array([s for job in jobs for s in job.epoch_s], dtype=np.float64),
+            offset=_ints([0, *np.cumsum([len(job.epoch_s) for job in jobs])]),
+            batch_size=np.full(len(jobs), BATCH_SIZE, dtype=np.int64),
+            batch_offset=np.arange(len(jobs) + 1),
+        ),
+    )
+
+
+def _ints(values):
+    return np.array(list(values), dtype=np.int64)
