@@ -1,0 +1,359 @@
+"""ElasticFlow (paper 001): admit what can meet its deadline, give the rest where it saves most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from policies.checks import check
+from policies.elasticflow_reasons import Outcome
+from policies.problem import (
+    Allocation,
+    Bools,
+    Decision,
+    Ints,
+    Memory,
+    PlanStep,
+    PolicyError,
+    Problem,
+    Promise,
+)
+from policies.reason import Number, Reason
+from policies.share import (
+    SATISFIED,
+    Plans,
+    Spare,
+    marginal_return,
+    minimum_shares,
+)
+from policies.sizes import Sizes
+from policies.timeline import Steps, Timeline, from_steps, to_steps
+
+_ROUNDING_EPOCHS = 1e-6  # by which work may seem to be left of a plan that did all of it
+
+
+@dataclass(frozen=True)
+class ElasticFlow:
+    """001 §4: admission control (Algorithm 1), resource allocation (Algorithm 2), §4.4.
+
+    A job with a deadline is admitted if all admitted ones and it can be filled into the GPUs of
+    the training pool, earliest deadline first, each with its minimum satisfactory share; else it
+    is rejected. The GPUs that minimum shares leave, and those on loan, go to who saves the most
+    GPU time by them. Jobs without a deadline take part in this after the minimum shares (§4.4).
+    T(x), epochs a second at x GPUs, is the job's curve at its present batch size; it holds for
+    compact placements, which buddy allocation always finds for sizes of powers of two (§4.3).
+
+    The guarantee: an admitted deadline is not broken by a later decision. Filling anew may fail
+    for a job that was admitted; then the plans that are in memory stand, and what arrives is
+    filled in around them. Promises are these plans of minimum shares. They never count on
+    a GPU on loan, nor on the growth that marginal return gives.
+
+    What time and accidents take is reserved when a plan is made, and may be missing from it later:
+    `spare_resizes` times `problem.resize_s` at full speed; `boundary_epochs` of work, since a
+    change waits for the end of an epoch, and work done is known at that end (one epoch is what
+    a doubled job loses by waiting for one); `reserve_gpus` for servers that fail (§4.4). A job
+    whose plan has no room left for two resizes keeps to it. Where a loss is larger than that,
+    other promises stay, and the job gets all that is left until its deadline, and best effort
+    from then on: soft deadlines (§4.4).
+
+    Departures from print, where not in `policies.share`:
+    - time is cut at multiples of `slot_s`; a deadline within a slot counts up to itself;
+    - sizes are numbers of workers from min to max, powers of two unless `powers_of_two` is off;
+    - curves need not be concave: no promise rests on it, only the optimality of Theorem 2 does;
+    - jobs that arrive together are tried together, and in halves where that fails;
+    - where plans in memory stand, an arrival is tried around them: printed, all would be dropped;
+    - a deadline in the past is one that cannot be met: the job is rejected;
+    - a running job that cannot be admitted (another policy started it) goes on as best effort.
+    """
+
+    slot_s: float = 300.0  # grid on which plans change
+    horizon_slots: int = 2016  # one week; where deadlines lie farther off, slots are doubled
+    interval_s: float | None = None  # seconds between decisions beyond those that plans ask for
+    powers_of_two: bool = True  # numbers of workers: §4.3, so that placement never fragments
+    reserve_gpus: int = 0  # of the training pool, kept out of new promises
+    spare_resizes: int = 2  # of each admitted job
+    boundary_epochs: float = 1.0  # of each admitted job, at most as many as it has left
+    unadmitted: Literal["reject", "best_effort"] = "reject"  # best_effort: deadlines are soft
+
+    name: ClassVar[str] = "elasticflow"
+    source: ClassVar[str] = "001 §4, Algorithms 1 and 2"
+    default_loaning: ClassVar[str] = "off"
+
+    def __post_init__(self) -> None:
+        if self.interval_s is not None and not self.interval_s > 0:
+            raise PolicyError(
+                f"interval_s is {self.interval_s}; use a positive number of seconds, or None"
+            )
+        if not 0 < self.slot_s < np.inf:
+            raise PolicyError(f"slot_s is {self.slot_s}; use a positive number of seconds")
+        if self.horizon_slots < 1:
+            raise PolicyError(f"horizon_slots is {self.horizon_slots}; use at least 1")
+        for field in ("reserve_gpus", "spare_resizes", "boundary_epochs"):
+            if not 0 <= getattr(self, field) < np.inf:
+                raise PolicyError(f"{field} is {getattr(self, field)}; use a number from 0")
+
+    def objection(self, problem: Problem, row: int, share_gpu_s: float) -> Reason | None:
+        """Why a job that could be admitted is not: quotas or prices (§4.4, before line 9).
+
+        For subclasses. `share_gpu_s`: GPU-seconds of the job's minimum share. Must be pure: it
+        may be asked of the same job more than once.
+        """
+        return None
+
+    def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
+        """Allocations with promises; asks to be called again when one of these needs more."""
+        check(problem)
+        book = _Book(self, problem, memory)
+        book.admit(book.arrived)
+        return book.answer()
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """Plans of minimum shares, and what they leave."""
+
+    plans: Plans
+    free_gpus: Ints  # [pieces] of those that promises may rest on
+    failed: int = SATISFIED  # the first job that misses its deadline
+    held: bool = False  # whether these are plans from memory, as filling anew failed
+
+
+class _Book:
+    """Who is admitted with which plan, while a decision is being made."""
+
+    def __init__(self, policy: ElasticFlow, problem: Problem, memory: Memory) -> None:
+        jobs, now_s = problem.jobs, problem.now_s
+        self.policy, self.problem, self.jobs = policy, problem, jobs
+        self.incumbents: Mapping[str, Steps] = memory.get("plans", {})
+        due = np.isfinite(jobs.deadline_s)
+        promised = np.array([job in self.incumbents for job in jobs.ids], dtype=bool)
+        known_soft = frozenset(memory.get("soft", ()))
+        self.soft = np.array([job in known_soft for job in jobs.ids], dtype=bool)
+        self.soft |= promised & (jobs.deadline_s <= now_s)
+        self.admitted = np.flatnonzero(promised & ~self.soft)
+        self.arrived = np.flatnonzero(due & ~promised & ~self.soft)
+        self.rejected: dict[int, Reason] = {}
+
+        deadline_s = np.where(due & ~self.soft, jobs.deadline_s, np.inf)
+        self.timeline = Timeline.until(
+            now_s,
+            float(deadline_s[np.isfinite(deadline_s)].max(initial=now_s)),
+            policy.slot_s,
+            policy.horizon_slots,
+            (start for steps in self.incumbents.values() for start in steps["start_s"]),
+        )
+        self.sizes = Sizes.of(jobs, policy.powers_of_two)
+        self.resize_epochs = problem.resize_s * self.sizes.fastest
+        reserve = policy.spare_resizes * self.resize_epochs
+        reserve += np.minimum(policy.boundary_epochs, jobs.remaining_epochs)
+        needed = jobs.remaining_epochs + np.where(jobs.remaining_epochs > 0, reserve, 0.0)
+        self.claims = self.timeline.claims(self.sizes, deadline_s, needed)
+
+        filled = self._fill_anew(self.admitted)
+        self.filled = filled if filled.failed == SATISFIED else self._hold()
+
+    @property
+    def late(self) -> Bools:
+        """[jobs] Whose plan does not do what is left."""
+        late: Bools = self.filled.plans.done < self.jobs.remaining_epochs - _ROUNDING_EPOCHS
+        return late
+
+    def admit(self, rows: Ints) -> None:
+        """Admit what can be (Algorithm 1), in the order of arrival; refuse the others."""
+        if not len(rows):
+            return
+        trial = self._fill_anew(np.concatenate((self.admitted, rows)))
+        if trial.failed != SATISFIED and self.filled.held:
+            trial = self._fill_around(rows)
+        refused = self._refusals(trial, rows.tolist())
+        if not refused:
+            self.filled = trial
+            self.admitted = np.concatenate((self.admitted, rows))
+        elif len(rows) == 1:
+            self._refuse(*refused.popitem())
+        else:
+            self.admit(rows[: len(rows) // 2])
+            self.admit(rows[len(rows) // 2 :])
+
+    def _fill_anew(self, rows: Ints) -> _Filled:
+        """All these jobs filled anew, within the reserves."""
+        plans, free = Plans.empty(self.claims), self._capacity(self.policy.reserve_gpus)
+        order, length_s = self._by_deadline(rows), self.timeline.length_s
+        failed = minimum_shares(length_s, free, order, self.claims, plans, late=False)
+        return _Filled(plans, free, failed)
+
+    def _fill_around(self, rows: Ints) -> _Filled:
+        """Arrivals in what the standing plans leave, within the reserves."""
+        standing, reserve = self.filled, self.policy.reserve_gpus
+        plans = standing.plans.copy()
+        free = standing.free_gpus - reserve
+        order, length_s = self._by_deadline(rows), self.timeline.length_s
+        failed = minimum_shares(length_s, free, order, self.claims, plans, late=False)
+        return _Filled(plans, free + reserve, failed, held=True)
+
+    def _hold(self) -> _Filled:
+        """The plans in memory where they do what is left; the other admitted jobs around them.
+
+        The reserves are there to be used now.
+        """
+        plans, free = Plans.empty(self.claims), self._capacity(0)
+        order = self._by_deadline(self.admitted)
+        missed = [row for row in order.tolist() if not self._keep(plans, free, row)]
+        rows, length_s = np.array(missed, dtype=np.int64), self.timeline.length_s
+        claims = replace(self.claims, needed=self.jobs.remaining_epochs)
+        minimum_shares(length_s, free, rows, claims, plans, late=True)
+        return _Filled(plans, free, held=True)
+
+    def _keep(self, plans: Plans, free_gpus: Ints, row: int) -> bool:
+        """Give a job its plan in memory if that fits and suffices."""
+        pieces = int(self.claims.pieces[row])
+        steps = self.incumbents[self.jobs.ids[row]]
+        size = from_steps(self.timeline, self.jobs, self.sizes, row, steps, pieces)
+        gpus, rate = self.sizes.gpus_of(row)[size], self.sizes.rate_of(row)[size]
+        done = float(rate @ self.timeline.seconds(self.claims, row))
+        short = done < self.jobs.remaining_epochs[row] - _ROUNDING_EPOCHS
+        if short or (gpus > free_gpus[:pieces]).any():
+            return False
+        plans.of(row)[:], plans.done[row] = size, done
+        free_gpus[:pieces] -= gpus
+        return True
+
+    def _by_deadline(self, rows: Ints) -> Ints:
+        return rows[np.lexsort((rows, self.jobs.deadline_s[rows]))]
+
+    def _capacity(self, reserve_gpus: int) -> Ints:
+        """[pieces] What promises may rest on: owned GPUs, never those on loan."""
+        gpus = max(self.problem.servers.owned_gpus - reserve_gpus, 0)
+        return np.full(len(self.timeline.length_s), gpus)
+
+    def _refusals(self, trial: _Filled, rows: list[int]) -> dict[int, Reason]:
+        """Why these arrivals cannot all be admitted."""
+        if trial.failed != SATISFIED:
+            return {row: self._cannot(trial, row) for row in rows}
+        objections = {row: self._objection(trial.plans, row) for row in rows}
+        return {row: why for row, why in objections.items() if why is not None}
+
+    def _objection(self, plans: Plans, row: int) -> Reason | None:
+        gpus = self.sizes.gpus_of(row)[plans.of(row)]
+        share_gpu_s = float(gpus @ self.timeline.seconds(self.claims, row))
+        return self.policy.objection(self.problem, row, share_gpu_s)
+
+    def _cannot(self, trial: _Filled, row: int) -> Reason:
+        jobs = self.jobs
+        numbers: dict[str, Number] = {
+            "left_s": float(jobs.deadline_s[row] - self.problem.now_s),
+            "epochs": float(jobs.remaining_epochs[row]),
+            "reserve": float(self.claims.needed[row] - jobs.remaining_epochs[row]),
+            "gpus": max(self.problem.servers.owned_gpus - self.policy.reserve_gpus, 0),
+            "admitted": len(self.admitted),
+            "done": float(trial.plans.done[row]),
+            "broken": jobs.ids[trial.failed],
+        }
+        why = "{done:.1f} can be done"
+        if trial.failed != row:
+            why = "the deadline of {broken} could not be met any more"
+        return Reason(
+            "needs {epochs:.1f} epochs, and {reserve:.1f} in reserve, within the {left_s:.0f} s "
+            "to its deadline: on the {gpus} GPUs of the training pool, beside {admitted} admitted "
+            "jobs, " + why,
+            numbers,
+        )
+
+    def _refuse(self, row: int, why: Reason) -> None:
+        """Reject a job; one that already runs, or whose deadline may be soft, is best effort."""
+        if self.jobs.workers[row] > 0 or self.policy.unadmitted == "best_effort":
+            self.soft[row] = True
+        else:
+            self.rejected[row] = why
+
+    def answer(self) -> tuple[Decision, Memory]:
+        """Spare GPUs given out, and everything told."""
+        jobs, plans = self.jobs, self.filled.plans
+        first, grown = self._grow()
+        promised = self._steps(plans)
+        ahead = self._steps(grown)
+        gpus = self.sizes.gpus[self.sizes.offset[:-1] + first]
+        outcome = Outcome(
+            problem=self.problem,
+            promised=promised,
+            workers=gpus // jobs.gpus_per_worker,
+            free_gpus=self.problem.servers.total_gpus - int(gpus.sum()),
+            done=plans.done,
+            late=self.late,
+            smallest_gpus=self.sizes.gpus[self.sizes.offset[:-1] + 1],
+        )
+        allocations = {
+            job: Allocation(
+                int(outcome.workers[row]),
+                outcome.reason(row),
+                plan=ahead.get(row, ()),
+                promise=(
+                    Promise(promised[row], float(jobs.deadline_s[row])) if row in promised else None
+                ),
+            )
+            for row, job in enumerate(jobs.ids)
+            if row not in self.rejected
+        }
+        rejected = {jobs.ids[row]: why for row, why in self.rejected.items()}
+        decision = Decision(allocations, rejected, review_at_s=self._review_at_s(first))
+        return decision, self._memory(promised)
+
+    def _memory(self, promised: Mapping[int, tuple[PlanStep, ...]]) -> Memory:
+        """The standing plans, and whose deadline is soft from now on."""
+        plans = {
+            self.jobs.ids[row]: {
+                "start_s": [step.start_s for step in steps],
+                "workers": [step.workers for step in steps],
+            }
+            for row, steps in promised.items()
+        }
+        soft = [self.jobs.ids[row] for row in np.flatnonzero(self.soft).tolist()]
+        return {"version": 1, "plans": plans, "soft": soft}
+
+    def _steps(self, plans: Plans) -> dict[int, tuple[PlanStep, ...]]:
+        return to_steps(self.timeline, self.jobs, self.sizes, plans, np.sort(self.admitted))
+
+    def _grow(self) -> tuple[Ints, Plans]:
+        """What each job has now, by Algorithm 2, and the rest of the plans as it would be then."""
+        jobs, sizes, plans = self.jobs, self.sizes, self.filled.plans
+        promised = np.isin(np.arange(len(jobs)), self.admitted)
+        room = plans.done - jobs.remaining_epochs >= 2 * self.resize_epochs - _ROUNDING_EPOCHS
+        may_grow = ~promised | room | self.late
+        may_grow[list(self.rejected)] = False
+        now = np.zeros(len(jobs), dtype=np.int64)
+        now[self.admitted] = plans.size[plans.offset[self.admitted]]
+        spare = Spare(
+            gpus=self.problem.servers.total_gpus - int(sizes.gpus[sizes.offset[:-1] + now].sum()),
+            free_gpus=self.filled.free_gpus,
+            resize_s=self.problem.resize_s,
+            standing=sizes.standing(jobs),
+            rank=self._rank(promised),
+            may_grow=may_grow,
+        )
+        claims = replace(
+            self.claims,
+            pieces=np.where(promised, self.claims.pieces, 0),
+            needed=np.where(promised, self.claims.needed, jobs.remaining_epochs),
+        )
+        return marginal_return(self.timeline.length_s, spare, claims, plans)
+
+    def _rank(self, promised: Bools) -> Ints:
+        """[jobs] Promised ones by deadline, then those that run, then by GPU time to the end."""
+        jobs = self.jobs
+        left_gpu_s = jobs.remaining_epochs * self.sizes.smallest_gpu_s
+        deadline_s = np.where(promised, jobs.deadline_s, np.inf)
+        rank = np.empty(len(jobs), dtype=np.int64)
+        rank[np.lexsort((left_gpu_s, jobs.workers == 0, deadline_s))] = np.arange(len(jobs))
+        return rank
+
+    def _review_at_s(self, first: Ints) -> float | None:
+        """When a promise first asks for more than its job has now."""
+        plans = self.filled.plans
+        more = np.flatnonzero(plans.size > np.repeat(first, self.claims.pieces))
+        if not len(more):
+            return None
+        job = np.searchsorted(plans.offset, more, side="right") - 1
+        return float(self.timeline.start_s[(more - plans.offset[job]).min()])

@@ -1,0 +1,91 @@
+"""The sizes that jobs may have, and their speeds: from curves to lists of GPUs and rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit, types
+
+from policies.curves import curve_start
+from policies.problem import Floats, Ints, Jobs
+
+_INTS = types.Array(types.int64, 1, "C", readonly=True)
+_FLOATS = types.Array(types.float64, 1, "C", readonly=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes that each job may have, ragged over jobs, ascending from 0 GPUs."""
+
+    offset: Ints  # [jobs + 1]
+    gpus: Ints  # [sizes] of all workers
+    rate: Floats  # [sizes] epochs a second, strictly ascending within a job
+
+    @classmethod
+    def of(cls, jobs: Jobs, powers_of_two: bool) -> Sizes:
+        """From min to max workers at the present batch size, those that are worth their GPUs.
+
+        With `powers_of_two` only these numbers of workers, or the minimum where none lies in the
+        range. A size no faster than a smaller one is left out: the job would gain nothing.
+        """
+        span = jobs.max_workers - jobs.min_workers + 1
+        job = np.repeat(np.arange(len(jobs)), span)
+        extra = np.arange(len(job)) - np.repeat(np.cumsum(span) - span, span)
+        workers = jobs.min_workers[job] + extra
+        if powers_of_two:
+            kept = (workers & (workers - 1)) == 0
+            kept |= (extra == 0) & (np.bincount(job[kept], minlength=len(jobs)) == 0)[job]
+            job, extra, workers = job[kept], extra[kept], workers[kept]
+        rate = 1.0 / jobs.curves.epoch_s[curve_start(jobs)[job] + extra]
+        faster = _faster(job, rate)
+        job, gpus = job[faster], (workers * jobs.gpus_per_worker[job])[faster]
+        first = np.searchsorted(job, np.arange(len(jobs)))
+        counts = np.bincount(job, minlength=len(jobs)) + 1
+        return cls(
+            offset=np.concatenate(([0], np.cumsum(counts))),
+            gpus=np.insert(gpus, first, 0),
+            rate=np.insert(rate[faster], first, 0.0),
+        )
+
+    def gpus_of(self, job: int) -> Ints:
+        """A view of one job's sizes."""
+        return self.gpus[self.offset[job] : self.offset[job + 1]]
+
+    def rate_of(self, job: int) -> Floats:
+        """A view of the speeds at one job's sizes, epochs a second."""
+        return self.rate[self.offset[job] : self.offset[job + 1]]
+
+    def standing(self, jobs: Jobs) -> Ints:
+        """[jobs] Index of the size that each job has now; beyond its last where it is none."""
+        counts = np.diff(self.offset)
+        job = np.repeat(np.arange(len(jobs)), counts)
+        same = np.flatnonzero(self.gpus == (jobs.workers * jobs.gpus_per_worker)[job])
+        index = counts.copy()
+        index[job[same]] = same - self.offset[job[same]]
+        return index
+
+    @property
+    def smallest_gpu_s(self) -> Floats:
+        """[jobs] GPU-seconds of one epoch at the smallest size."""
+        smallest = self.offset[:-1] + 1
+        gpu_s: Floats = self.gpus[smallest] / self.rate[smallest]
+        return gpu_s
+
+    @property
+    def fastest(self) -> Floats:
+        """[jobs] Epochs a second at the largest size."""
+        return self.rate[self.offset[1:] - 1]
+
+
+@njit(types.boolean[::1](_INTS, _FLOATS), cache=True)
+def _faster(job, rate):  # type: ignore[no-untyped-def]
+    """Which entries exceed all earlier ones of the same job."""
+    faster = np.empty(len(job), np.bool_)
+    highest = 0.0
+    for at in range(len(job)):
+        if at > 0 and job[at] != job[at - 1]:
+            highest = 0.0
+        faster[at] = rate[at] > highest
+        highest = max(highest, rate[at])
+    return faster
