@@ -1,0 +1,312 @@
+"""oasis on the contract: decided once, then kept; exhausted, lost and rolled spans; bad input."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.oasis import Oasis
+from policies.problem import NO_MEMORY, PlanStep, Policy, PolicyError
+from tests.builders import job, on_loan, problem, training
+from tests.strategies import problems
+
+OASIS = Oasis(slot_s=10.0, horizon_slots=20)
+NOW = {"now_s": 0.0}  # `problem` lets 1000 s pass otherwise
+
+
+def decide(jobs, servers, memory=NO_MEMORY, policy=OASIS, **kwargs):
+    """The decision and the memory, as the journal would give it back."""
+    decision, memory = policy.decide(problem(jobs, servers, **(NOW | kwargs)), memory)
+    return decision, json.loads(json.dumps(memory))
+
+
+def sizes(decision):
+    return {name: allocation.workers for name, allocation in decision.allocations.items()}
+
+
+def number(reason, name):
+    value = reason.numbers[name]
+    assert isinstance(value, int | float)
+    return value
+
+
+def ends_s(allocation):
+    """When it is promised to end."""
+    assert allocation.promise is not None
+    return allocation.promise.until_s
+
+
+def why(decision, name):
+    return str(decision.allocations[name].reason)
+
+
+def with_column(case, **columns):
+    columns = {name: np.array(values) for name, values in columns.items()}
+    return replace(case, jobs=replace(case.jobs, **columns))
+
+
+def test_it_is_a_policy():
+    assert isinstance(OASIS, Policy)
+    assert (OASIS.name, OASIS.default_loaning, OASIS.interval_s) == ("oasis", "off", None)
+
+
+def test_an_empty_cluster_admits_with_a_plan_a_promise_and_numbers():
+    decision, memory = decide([job("a", (1, 4), epoch_s=10, epochs=10)], [training(4)])
+    allocation = decision.allocations["a"]
+    assert (allocation.workers, allocation.servers) == (4, {"t1": 4})
+    assert allocation.plan == (PlanStep(0.0, 4), PlanStep(20.0, 2))
+    assert ends_s(allocation) == 30.0 and allocation.promise.plan == allocation.plan
+    payoff, utility, cost = (number(allocation.reason, n) for n in ("payoff", "utility", "cost"))
+    assert payoff == pytest.approx(utility - cost) and payoff > 0
+    assert why(decision, "a").startswith("admitted: 4 workers in this slot, ends by 30 s; worth ")
+    assert decision.review_at_s == 10.0
+    assert decision.objective == utility
+    assert memory["admitted"]["a"]["runs"] == [[0, 2, {"t1": 4}], [2, 3, {"t1": 2}]]
+
+
+def test_a_full_cluster_refuses_for_good():
+    jobs = [job("a", 4, epoch_s=200), job("b", 1)]
+    decision, memory = decide(jobs, [training(4)])
+    assert sizes(decision) == {"a": 4}
+    assert str(decision.rejected["b"]) == (
+        "rejected: no schedule ends it within 20 slots of 10 s on what is left of 4 GPUs"
+    )
+    assert memory["admitted"].keys() == {"a"}
+
+
+def test_what_is_not_worth_its_price_is_refused_with_the_numbers():
+    """Behind a long job there is room only where the deadline has long passed."""
+    case = problem([job("a", 4, epoch_s=100), job("b", 4)], [training(4)], **NOW)
+    case = with_column(case, deadline_s=[np.inf, 15.0])
+    decision, _ = OASIS.decide(case, NO_MEMORY)
+    reason = decision.rejected["b"]
+    assert number(reason, "payoff") < 0 and number(reason, "end_s") > 100
+    assert str(reason).startswith("rejected: at best it ends by ")
+
+
+def test_it_follows_the_schedule_slot_by_slot():
+    a = job("a", (1, 4), epoch_s=10, epochs=10)
+    first, memory = decide([a], [training(4)])
+    now_s = 20.0
+    later, after = decide([replace(a, epochs=2, running=4)], [training(4)], memory, now_s=now_s)
+    assert sizes(later) == {"a": 2} and later.allocations["a"].plan == (PlanStep(20.0, 2),)
+    assert why(later, "a").startswith("follows its schedule: 2 workers in this slot, ends by 30 s")
+    assert after["admitted"] == memory["admitted"]
+    assert later.objective == first.objective
+
+
+def test_room_between_schedules_is_used_and_idle_slots_are_in_the_plan():
+    """b is worth more, but a was admitted first and keeps what it has."""
+    _, memory = decide([job("a", 4, epoch_s=20)], [training(4)])
+    jobs = [job("a", 4, epoch_s=20, running=4), job("b", 4, epoch_s=20)]
+    decision, _ = decide(jobs, [training(4)], memory)
+    assert sizes(decision) == {"a": 4, "b": 0}
+    assert decision.allocations["b"].plan == (PlanStep(0.0, 0), PlanStep(20.0, 4))
+    assert ends_s(decision.allocations["b"]) == 40.0
+
+
+def test_a_job_that_ends_early_frees_its_slots():
+    _, memory = decide([job("a", 4, epoch_s=200)], [training(4)])
+    decision, memory = decide([job("b", 4)], [training(4)], memory)
+    assert sizes(decision) == {"b": 4} and memory["admitted"].keys() == {"b"}
+
+
+def test_a_schedule_that_ran_out_is_made_anew():
+    slow = job("a", 4, epoch_s=20)
+    _, memory = decide([slow], [training(4)])
+    decision, _ = decide([replace(slow, epochs=0.1, running=4)], [training(4)], memory, now_s=20.0)
+    assert why(decision, "a").startswith("planned again, admitted before: 4 workers in this slot")
+
+
+def test_where_servers_were_lost_later_jobs_are_planned_again_and_stay():
+    jobs = [job("a", 4, epoch_s=20), job("b", 4, epoch_s=20)]
+    decision, memory = decide(jobs, [training(4), training(4)])
+    assert sizes(decision) == {"a": 4, "b": 4}
+    decision, memory = decide(jobs, [training(4)], memory)
+    assert sizes(decision) == {"a": 4, "b": 0}
+    assert why(decision, "a").startswith("follows")
+    assert decision.allocations["b"].plan[-1] == PlanStep(20.0, 4)
+    decision, memory = decide(jobs, [training(3)], memory)
+    assert sizes(decision) == {"a": 0, "b": 0} and not decision.rejected
+    assert why(decision, "a") == (
+        "waits: admitted, but no schedule ends it within 20 slots of 10 s on 3 GPUs"
+    )
+    decision, _ = decide(jobs, [training(4), training(4)], memory)
+    assert sizes(decision) == {"a": 4, "b": 4}
+
+
+def test_servers_on_loan_carry_no_promises():
+    decision, memory = decide([job("a", 4)], [on_loan(8)])
+    assert why(decision, "a") == "waits: the training pool has no GPUs to plan on"
+    assert not decision.rejected and decision.review_at_s is None
+    decision, _ = decide([job("a", 4)], [on_loan(8), training(4)], memory)
+    assert decision.allocations["a"].servers == {"t1": 4}
+
+
+def test_jobs_that_another_policy_started_stay_whatever_the_payoff():
+    jobs = [job("good", 4, epoch_s=100, running=4), job("late", 4, epoch_s=100, running=4)]
+    case = with_column(problem(jobs, [training(8)], **NOW), deadline_s=[np.inf, 1.0])
+    decision, _ = OASIS.decide(case, NO_MEMORY)
+    late = decision.allocations["late"]
+    assert number(late.reason, "payoff") < 0
+    assert late.plan[-1].workers == 4 and ends_s(late) <= 200
+    preempted = with_column(case, workers=[4, 0], attained_gpu_s=[0.0, 5.0])
+    assert OASIS.decide(preempted, NO_MEMORY)[0] == decision
+    new = with_column(case, workers=[4, 0])
+    assert OASIS.decide(new, NO_MEMORY)[0].rejected.keys() == {"late"}
+
+
+def test_slots_of_another_length_are_planned_again():
+    _, memory = decide([job("a", 4, epoch_s=20)], [training(4)])
+    decision, after = decide(
+        [job("a", 4, epoch_s=20)], [training(4)], memory, policy=replace(OASIS, slot_s=7.0)
+    )
+    assert why(decision, "a").startswith("planned again") and after["slot_s"] == 7.0
+
+
+def test_each_slot_pays_a_resize():
+    fixed = [job("a", 4, epoch_s=20)]
+    assert ends_s(decide(fixed, [training(4)])[0].allocations["a"]) == 20
+    decision, _ = decide(fixed, [training(4)], resize_s=1.0)
+    assert ends_s(decision.allocations["a"]) == 30
+
+
+def test_the_present_slot_counts_for_what_is_left_of_it():
+    decision, _ = decide([job("a", 4, epoch_s=20)], [training(4)], now_s=5.0)
+    assert ends_s(decision.allocations["a"]) == 30
+
+
+def test_gangs_stand_whole_on_servers():
+    """Two workers of 3 GPUs do not fit 4 + 2 GPUs, though the sum does."""
+    decision, _ = decide([job("a", 2, gpus=3)], [training(4), training(2)])
+    assert "a" in decision.rejected
+    decision, _ = decide([job("a", 2, gpus=3)], [training(4), training(3)])
+    assert decision.allocations["a"].servers == {"t1": 1, "t2": 1}
+
+
+def test_a_curve_that_falls_off_is_not_climbed():
+    decision, _ = decide([job("a", (1, 3), epoch_s=[20, 10, 15])], [training(4)])
+    assert sizes(decision) == {"a": 2}
+
+
+def test_priority_and_deadline_make_the_utility():
+    case = problem([job("a", 4), job("b", 4)], [training(8)], **NOW)
+    case = with_column(case, deadline_s=[np.inf, 100.0], priority=[0, 3])
+    decision, _ = OASIS.decide(case, NO_MEMORY)
+    worth = [number(decision.allocations[name].reason, "utility") for name in "ab"]
+    assert worth[0] < 1 and worth[1] == pytest.approx(8)
+
+
+def test_a_cluster_without_jobs():
+    decision, memory = decide([], [training(4)])
+    assert (decision.allocations, decision.objective, decision.review_at_s) == ({}, 0, None)
+    assert memory == {"version": 1, "slot_s": 10.0, "admitted": {}}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"slot_s": 0}, "slot_s is 0; use a positive number"),
+        ({"patience": float("nan")}, "patience is nan; use a positive number"),
+        ({"critical": -1}, "critical is -1; use a number from 0"),
+        ({"horizon_slots": 0}, "horizon_slots is 0; use 1 or more"),
+        ({"least_share": 2}, "least_share is 2; use 0 to 1"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(parameters, message):
+    with pytest.raises(PolicyError, match=f"^{message}$"):
+        Oasis(**parameters)
+
+
+def test_problems_that_make_no_sense_are_refused():
+    with pytest.raises(PolicyError, match=r"slot_s is 10.0; it must exceed resize_s, 10.0"):
+        decide([job("a")], [training(1)], resize_s=10.0)
+    case = with_column(problem([job("a")], [training(1)]), priority=[5000])
+    with pytest.raises(PolicyError, match=r"job a: priority is 5000; 2.0 to that power"):
+        OASIS.decide(case, NO_MEMORY)
+
+
+@given(problems(lost_servers=True))
+def test_no_server_is_overfull_and_each_job_within_its_range(case):
+    decision, _ = replace(OASIS, slot_s=500.0).decide(case, NO_MEMORY)
+    jobs, taken = case.jobs, dict.fromkeys(case.servers.ids, 0)
+    for row, name in enumerate(jobs.ids):
+        if name in decision.rejected:
+            assert jobs.workers[row] == 0
+            continue
+        allocation = decision.allocations[name]
+        assert sum((allocation.servers or {}).values()) == allocation.workers
+        assert allocation.workers == 0 or (
+            jobs.min_workers[row] <= allocation.workers <= jobs.max_workers[row]
+        )
+        for server, workers in (allocation.servers or {}).items():
+            taken[server] += workers * int(jobs.gpus_per_worker[row])
+        assert str(allocation.reason)
+    owned = zip(case.servers.ids, case.servers.gpus, case.servers.on_loan, strict=True)
+    assert all(taken[name] <= (0 if loan else gpus) for name, gpus, loan in owned)
+
+
+@given(problems())
+def test_a_decision_taken_twice_is_the_same_and_its_memory_is_json(case):
+    policy = replace(OASIS, slot_s=500.0)
+    decision, memory = policy.decide(case, NO_MEMORY)
+    assert policy.decide(case, NO_MEMORY) == (decision, memory)
+    assert json.loads(json.dumps(memory)) == memory
+
+
+@given(problems())
+def test_asked_again_in_the_same_slot_it_says_the_same(case):
+    policy = replace(OASIS, slot_s=500.0)
+    decision, memory = policy.decide(case, NO_MEMORY)
+    again, after = policy.decide(case, memory)
+    admitted = memory["admitted"]
+    assert {name: after["admitted"][name] for name in admitted} == admitted
+    assert {name: sizes(again)[name] for name in admitted} == {
+        name: sizes(decision)[name] for name in admitted
+    }
+
+
+@given(st.data())
+def test_under_an_exact_model_every_promise_is_kept(data):
+    """Jobs run exactly as predicted: each ends by the time promised at its admission."""
+    arrivals = {
+        f"j{number}": (
+            data.draw(st.integers(0, 6)) * 5.0,
+            job(
+                f"j{number}",
+                (low := data.draw(st.integers(1, 2)), low + data.draw(st.integers(0, 3))),
+                epoch_s=data.draw(st.floats(1, 30)),
+                epochs=data.draw(st.floats(0.1, 8)),
+                gpus=data.draw(st.integers(1, 2)),
+            ),
+        )
+        for number in range(5)
+    }
+    servers = [training(4), training(3)]
+    left = {name: spec.epochs for name, (_, spec) in arrivals.items()}
+    promised: dict[str, float] = {}
+    memory, gone = NO_MEMORY, set()
+    for step in range(60):
+        now_s = step * 5.0
+        live = [
+            replace(spec, epochs=left[name])
+            for name, (arrival_s, spec) in sorted(arrivals.items(), key=lambda item: item[1][0])
+            if arrival_s <= now_s and name not in gone
+        ]
+        decision, memory = decide(live, servers, memory, now_s=now_s)
+        gone |= decision.rejected.keys()
+        for spec in live:
+            if spec.id in gone:
+                continue
+            allocation = decision.allocations[spec.id]
+            promised.setdefault(spec.id, ends_s(allocation))
+            assert ends_s(allocation) == promised[spec.id]
+            if allocation.workers:
+                left[spec.id] -= 5.0 / spec.epoch_s[allocation.workers - spec.workers[0]]
+            if left[spec.id] <= 1e-6:
+                gone.add(spec.id)
+                assert now_s + 5.0 <= promised[spec.id] + 1e-6
+    assert gone == arrivals.keys()
