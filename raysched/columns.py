@@ -1,0 +1,112 @@
+"""The live jobs as columns, kept up to date as events come (ruling 5).
+
+Turning ten thousand objects into columns costs more than most decisions, so a row is rewritten
+only when its job changed. Rows stand in (submit time, id) order because jobs are only appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.problem import Curves, Jobs
+from raysched.performance import predicted_epoch_s
+from raysched.state import Job, State
+
+_ROW = np.dtype(
+    [
+        ("submitted_s", np.float64),
+        ("deadline_s", np.float64),
+        ("priority", np.int64),
+        ("min_workers", np.int64),
+        ("max_workers", np.int64),
+        ("gpus_per_worker", np.int64),
+        ("workers", np.int64),
+        ("batch_size", np.int64),
+        ("remaining_epochs", np.float64),
+        ("attained_gpu_s", np.float64),
+    ]
+)
+
+
+class JobColumns:
+    """Rows of live jobs. `touch` a job when it changed; `jobs()` rewrites just those."""
+
+    def __init__(self) -> None:
+        self._rows = np.zeros(64, dtype=_ROW)
+        self._ids: list[str] = []  # one per row; "" where the job has ended
+        self._row_of: dict[str, int] = {}
+        self._curves: list[NDArray[np.float64]] = []
+        self._touched: dict[str, None] = {}  # in the order of submission for new jobs
+
+    def touch(self, jobs: Iterable[str]) -> None:
+        """Note that these jobs changed."""
+        self._touched.update(dict.fromkeys(jobs))
+
+    def jobs(self, state: State) -> Jobs:
+        """All live jobs as columns: copies, safe to hand to another thread."""
+        for job_id in self._touched:
+            self._write(state, job_id)
+        self._touched.clear()
+        self._compact()
+        rows = self._rows[: len(self._ids)]
+        columns = {name: rows[name].copy() for name in _ROW.names or ()}
+        return Jobs(ids=tuple(self._ids), curves=self._joined_curves(rows), **columns)
+
+    def _write(self, state: State, job_id: str) -> None:
+        job = state.live.get(job_id)
+        if job is None or (job.trained and job.running is None):  # nothing is left to give it
+            gone = self._row_of.pop(job_id, None)
+            if gone is not None:
+                self._ids[gone] = ""
+            return
+        row = self._row_of.get(job.id, len(self._ids))
+        if row == len(self._ids):
+            self._append(job.id)
+        self._rows[row] = _row_of(job)
+        self._curves[row] = predicted_epoch_s(job.spec, job.times, state.history)
+
+    def _append(self, job_id: str) -> None:
+        if len(self._ids) == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+        self._row_of[job_id] = len(self._ids)
+        self._ids.append(job_id)
+        self._curves.append(np.zeros(0))
+
+    def _compact(self) -> None:
+        """Close the gaps that ended jobs left."""
+        kept = [row for row, job_id in enumerate(self._ids) if job_id]
+        if len(kept) == len(self._ids):
+            return
+        self._rows[: len(kept)] = self._rows[kept]
+        self._curves = [self._curves[row] for row in kept]
+        self._ids = [self._ids[row] for row in kept]
+        self._row_of = {job_id: row for row, job_id in enumerate(self._ids)}
+
+    def _joined_curves(self, rows: NDArray[np.void]) -> Curves:
+        sizes = np.fromiter((len(c) for c in self._curves), np.int64, len(self._curves))
+        return Curves(
+            epoch_s=np.concatenate(self._curves) if self._curves else np.zeros(0),
+            offset=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            batch_size=rows["batch_size"].copy(),
+            batch_offset=np.arange(len(rows) + 1),
+        )
+
+
+def _row_of(job: Job) -> tuple[float | int, ...]:
+    spec = job.spec
+    deadline_s = np.inf if spec.deadline_s is None else job.submitted_s + spec.deadline_s
+    return (
+        job.submitted_s,
+        deadline_s,
+        spec.priority,
+        spec.min_workers,
+        spec.max_workers,
+        spec.gpus_per_worker,
+        job.workers,
+        job.batch_size,
+        spec.epochs - job.epochs_done,
+        job.attained_gpu_s,
+    )

@@ -1,0 +1,323 @@
+"""The brain: `handle(event) -> actions`. No Ray, no clock, no I/O.
+
+The body (Ray or the simulator) reports what happened, journals it, and carries out what comes
+back. Policies are not solved here: `AskPolicy` asks the body to have `problem()` decided (off its
+loop) and to report the answer as an event, so that decisions are facts like all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from policies.problem import Policy, Problem
+from raysched import decisions, events, grants, lending, triggers
+from raysched.actions import Action, AskLoaning, AskPolicy, Offer, ReleaseGrant
+from raysched.columns import JobColumns
+from raysched.events import Event
+from raysched.ledger import Account
+from raysched.performance import EpochTimes, shape_of
+from raysched.state import Job, Server, Setting, State
+
+LoadPolicy: TypeAlias = Callable[[str, Mapping[str, Any]], Policy]
+"""A policy by name and parameters: `policies.registry.load`."""
+
+DRIFT = 0.25
+"""An epoch this much (relatively) off its prediction has the policy asked again."""
+
+RESTART_SMOOTHING = 0.3
+"""Weight of the newest start in the running mean of what a restart costs."""
+
+
+class Engine:
+    """The state, and what each event does to it."""
+
+    def __init__(self, state: State | None = None, *, load_policy: LoadPolicy) -> None:
+        self.state = state or State()
+        self._load_policy = load_policy
+        self._policy = load_policy(self.state.policy.name, self.state.policy.parameters)
+        self._columns = JobColumns()
+        self._columns.touch(self.state.live)
+        self._handlers: dict[type, Callable[[Any], list[Action]]] = {
+            events.ServerAdded: self._server_added,
+            events.ServerLost: self._server_lost,
+            events.ForeignGpusObserved: self._foreign_gpus_observed,
+            events.JobSubmitted: self._job_submitted,
+            events.GrantTaken: self._grant_taken,
+            events.WorkersStarted: self._workers_started,
+            events.EpochFinished: self._epoch_finished,
+            events.WorkersStopped: self._workers_stopped,
+            events.GpusFreed: self._gpus_freed,
+            events.JobEnded: self._job_ended,
+            events.InferenceConfigured: self._inference_configured,
+            events.DemandObserved: self._demand_observed,
+            events.ReplicasObserved: self._replicas_observed,
+            events.LoanOpened: self._loan_opened,
+            events.LoanRefused: self._loan_refused,
+            events.LoanClosed: self._loan_closed,
+            events.PolicySwitched: self._policy_switched,
+            events.TimePassed: self._time_passed,
+            events.PolicyDecided: self._policy_decided,
+            events.LoaningDecided: self._loaning_decided,
+            events.DecisionFailed: self._decision_failed,
+            events.SchedulerRestarted: self._scheduler_restarted,
+            events.Reconciled: self._reconciled,
+        }
+
+    @property
+    def policy(self) -> Policy:
+        """The chosen policy, with its parameters."""
+        return self._policy
+
+    def handle(self, event: Event) -> list[Action]:
+        """Take in one event; what has to be done now, in order."""
+        state = self.state
+        state.now_s = max(state.now_s, event.at_s)
+        state.events += 1
+        actions = self._handlers[type(event)](event)
+        actions += grants.settle(state)
+        actions += lending.close_emptied(state)
+        self._touch(event, actions)
+        return actions + self._asks()
+
+    def problem(self) -> Problem:
+        """What the policy is asked: call it right after the `AskPolicy` that it answers."""
+        return decisions.problem(self.state, self._columns.jobs(self.state))
+
+    def next_due_s(self) -> float | None:
+        """When time alone makes something due: the body then sends `TimePassed`."""
+        return triggers.next_due_s(self.state, self._policy.interval_s)
+
+    # -- servers
+
+    def _server_added(self, event: events.ServerAdded) -> list[Action]:
+        state = self.state
+        if event.server not in state.servers:
+            state.servers[event.server] = Server(event.server, event.pool, event.gpu_type)
+            state.ledger.accounts[event.server] = Account(event.gpus, event.foreign_gpus)
+            if event.pool == "training":
+                triggers.policy_due(state, f"{event.server} joined")
+        return []
+
+    def _server_lost(self, event: events.ServerLost) -> list[Action]:
+        state = self.state
+        if state.servers.pop(event.server, None) is None:
+            return []
+        state.ledger.accounts.pop(event.server)
+        triggers.policy_due(state, f"{event.server} was lost")
+        actions: list[Action] = []
+        for job in state.live_jobs():
+            if job.offer is not None and event.server in job.offer.servers:
+                actions += grants.withdraw(state, job)
+            if event.server in (job.wanted or {}):
+                job.wanted = None
+        return actions
+
+    def _foreign_gpus_observed(self, event: events.ForeignGpusObserved) -> list[Action]:
+        account = self.state.ledger.accounts.get(event.server)
+        if account is not None and account.foreign != event.gpus:
+            account.foreign = event.gpus
+            triggers.policy_due(self.state, f"others use {event.gpus} GPUs of {event.server}")
+        return []
+
+    # -- jobs
+
+    def _job_submitted(self, event: events.JobSubmitted) -> list[Action]:
+        state, spec = self.state, event.spec
+        state.names[spec.name] = state.names.get(spec.name, 0) + 1
+        state.live[event.job] = Job(
+            event.job, spec, event.at_s, event.owner, event.token, batch_size=spec.batch_size
+        )
+        triggers.policy_due(state, f"{event.job} arrived")
+        return []
+
+    def _grant_taken(self, event: events.GrantTaken) -> list[Action]:
+        job = self.state.live.get(event.job)
+        if job is not None:
+            grants.take(job, event.grant)
+        return []
+
+    def _workers_started(self, event: events.WorkersStarted) -> list[Action]:
+        job = self.state.live.get(event.job)
+        if job is None or job.running is None or job.running.grant != event.grant:
+            return []
+        if job.phase == "starting":
+            job.phase = "running"
+            known = self.state.restart_s
+            weight = RESTART_SMOOTHING if known else 1.0
+            self.state.restart_s = known + weight * (event.start_s - known)
+        return []
+
+    def _epoch_finished(self, event: events.EpochFinished) -> list[Action]:
+        job = self.state.live.get(event.job)
+        if job is None or job.running is None or job.running.grant != event.grant:
+            return []
+        if event.epoch < job.epochs_done:
+            job.epochs_repeated += 1
+        job.epochs_done = max(job.epochs_done, event.epoch + 1)
+        job.reported = event.grant
+        self._learn(job, event.epoch_s)
+        if job.trained:
+            return []
+        job.phase = "running"
+        return grants.reach_boundary(self.state, job)
+
+    def _learn(self, job: Job, epoch_s: float) -> None:
+        """Take a measured epoch in, and have the policy asked where it drifts from prediction."""
+        workers = job.workers_now
+        job.attained_gpu_s += epoch_s * workers * job.spec.gpus_per_worker
+        predicted_s = decisions.predicted_s(self.state, job, workers)
+        if abs(epoch_s - predicted_s) > DRIFT * predicted_s:
+            triggers.policy_due(
+                self.state, f"{job.id} took {epoch_s:.2f} s an epoch, not {predicted_s:.2f} s"
+            )
+        job.times.observe(workers, epoch_s)
+
+    def _workers_stopped(self, event: events.WorkersStopped) -> list[Action]:
+        job = self.state.live.get(event.job)
+        if job is None:
+            return []
+        actions = grants.stop(self.state, job, event.grant, lost=event.lost)
+        if not job.trained and job.running is None and job.offer is None and job.wanted is None:
+            triggers.policy_due(self.state, f"{job.id} has no workers left")
+        return actions
+
+    def _gpus_freed(self, event: events.GpusFreed) -> list[Action]:
+        self.state.ledger.freed(event.job, event.server)
+        return []
+
+    def _job_ended(self, event: events.JobEnded) -> list[Action]:
+        job = self.state.live.get(event.job)
+        if job is None:
+            return []
+        if event.outcome == "finished":
+            self._remember(job)
+        triggers.policy_due(self.state, f"{job.id} {event.outcome}")
+        return grants.end(self.state, job, event.outcome, event.error)
+
+    def _remember(self, job: Job) -> None:
+        """Later jobs of the same shape are predicted from what this one took."""
+        shape = shape_of(job.spec)
+        times = self.state.history.setdefault(shape, EpochTimes())
+        for workers, epoch_s in job.times.mean_s.items():
+            times.observe(workers, epoch_s)
+        self._columns.touch(
+            other.id
+            for other in self.state.live_jobs()
+            if not other.times.mean_s and shape_of(other.spec) == shape
+        )
+
+    # -- inference
+
+    def _inference_configured(self, event: events.InferenceConfigured) -> list[Action]:
+        return lending.configure(self.state, event)
+
+    def _demand_observed(self, event: events.DemandObserved) -> list[Action]:
+        lending.observe_demand(self.state, event)
+        if self.state.loaning.name != "off" or lending.anything_lent(self.state):
+            triggers.loaning_due(self.state, "demand was observed")
+        return []
+
+    def _replicas_observed(self, event: events.ReplicasObserved) -> list[Action]:
+        return lending.observe_replicas(self.state, event)
+
+    def _loan_opened(self, event: events.LoanOpened) -> list[Action]:
+        server = self.state.servers.get(event.server)
+        if server is not None and server.loan == "opening":
+            triggers.policy_due(self.state, f"{event.server} is on loan")
+            server.loan = "open"
+        return []
+
+    def _loan_refused(self, event: events.LoanRefused) -> list[Action]:
+        server = self.state.servers.get(event.server)
+        if server is not None and server.loan == "opening":
+            lending.refused(self.state, server)
+        return []
+
+    def _loan_closed(self, event: events.LoanClosed) -> list[Action]:
+        server = self.state.servers.get(event.server)
+        if server is not None:
+            if server.loan == "open":  # the fence went by itself
+                triggers.policy_due(self.state, f"the loan of {event.server} was lost")
+            server.loan = "none"
+        return []
+
+    # -- decisions
+
+    def _policy_switched(self, event: events.PolicySwitched) -> list[Action]:
+        state = self.state
+        policy, parameters = event.policy, dict(event.policy_parameters)
+        self._policy = self._load_policy(policy, parameters)
+        state.policy = _switched(state.policy, policy, parameters)
+        state.loaning = _switched(state.loaning, event.loaning, dict(event.loaning_parameters))
+        triggers.policy_due(state, f"the policy is now {event.policy}")
+        if state.inference is not None:
+            triggers.loaning_due(state, f"the loaning is now {event.loaning}")
+        return []
+
+    def _time_passed(self, event: events.TimePassed) -> list[Action]:
+        triggers.periods_over(self.state, self._policy.interval_s)
+        return []
+
+    def _policy_decided(self, event: events.PolicyDecided) -> list[Action]:
+        if not triggers.answered(self.state.policy, event.ask):
+            return []
+        self.state.policy.memory = event.memory
+        self.state.policy.review_at_s = event.decision.review_at_s
+        actions, changed = decisions.apply(self.state, event.decision)
+        self._columns.touch(changed)
+        return actions
+
+    def _loaning_decided(self, event: events.LoaningDecided) -> list[Action]:
+        if not triggers.answered(self.state.loaning, event.ask):
+            return []
+        self.state.loaning.memory = event.memory
+        if event.decision.reclaim:
+            triggers.policy_due(self.state, f"inference takes {list(event.decision.reclaim)} back")
+        self._columns.touch(job.id for job in self.state.live_jobs())
+        return lending.apply(self.state, event.decision)
+
+    def _decision_failed(self, event: events.DecisionFailed) -> list[Action]:
+        setting = self.state.policy if event.asked == "policy" else self.state.loaning
+        if triggers.answered(setting, event.ask):
+            setting.error = event.error
+        return []
+
+    # -- after a restart
+
+    def _scheduler_restarted(self, event: events.SchedulerRestarted) -> list[Action]:
+        self.state.reconciling = True
+        return []
+
+    def _reconciled(self, event: events.Reconciled) -> list[Action]:
+        state = self.state
+        state.reconciling = False
+        for setting in (state.policy, state.loaning):
+            setting.outstanding = None  # the answer went down with the process
+        triggers.policy_due(state, "the scheduler restarted")
+        return grants.still_owed(state) + lending.still_owed(state)
+
+    # -- helpers
+
+    def _touch(self, event: Event, actions: list[Action]) -> None:
+        changed = [getattr(event, "job", None)]
+        changed += [a.job for a in actions if isinstance(a, ReleaseGrant)]
+        changed += [a.grant.job for a in actions if isinstance(a, Offer)]
+        self._columns.touch(job for job in changed if job is not None)
+
+    def _asks(self) -> list[Action]:
+        state, actions = self.state, list[Action]()
+        if state.reconciling:
+            return actions
+        if (asked := triggers.ask(state, state.policy)) is not None:
+            actions.append(AskPolicy(*asked))
+        if (asked := triggers.ask(state, state.loaning)) is not None:
+            actions.append(AskLoaning(*asked))
+        return actions
+
+
+def _switched(old: Setting, name: str, parameters: dict[str, Any]) -> Setting:
+    """A new setting starts with no memory; the same one keeps what it has."""
+    if old.name == name and old.parameters == parameters:
+        return old
+    return Setting(name, parameters)

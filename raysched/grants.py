@@ -1,0 +1,192 @@
+"""From what a job shall have to what it has: offers, boundaries, releases.
+
+A resize has two phases. A decision states a standing target (`wanted`); when all GPUs that it
+needs beyond those the job has are free, they are reserved and it becomes an `offer`; the job takes
+the offer at its next epoch boundary, or at once where it has no workers. What it gives up counts
+as free only when the body has seen it free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from policies.reason import Reason, because
+from raysched.actions import Action, Grant, Offer, ReleaseGrant
+from raysched.state import Job, Outcome, State
+
+
+def want(state: State, job: Job, servers: Mapping[str, int], reason: Reason) -> list[Action]:
+    """Set the standing target of a job; `settle` makes an offer of it when its GPUs are free."""
+    job.reason = reason
+    if job.phase == "leaving":  # its offer is being taken: the new target follows after it
+        leaving_for = job.offer.servers if job.offer else {}
+        job.wanted = None if servers == leaving_for else dict(servers)
+        return []
+    if job.offer is not None and servers == job.offer.servers:
+        job.wanted = None
+        return []
+    actions = withdraw(state, job)
+    job.wanted = None if servers == job.standing else dict(servers)
+    return actions
+
+
+def settle(state: State) -> list[Action]:
+    """Turn every target whose GPUs are free into an offer, in the order of submission."""
+    actions: list[Action] = []
+    for job in state.live_jobs():
+        if job.wanted is not None and job.phase != "leaving":
+            actions += _offer_wanted(state, job)
+    return actions
+
+
+def take(job: Job, grant: int) -> None:
+    """A job without workers picks its offer up."""
+    if job.offer is not None and job.offer.grant == grant and job.running is None:
+        job.running, job.offer, job.phase = job.offer, None, "starting"
+
+
+def withdraw(state: State, job: Job) -> list[Action]:
+    """An offer that was not taken is void; what it had reserved is given up.
+
+    A job that is leaving for it right now has nothing then, and waits once its workers are gone.
+    """
+    offer, job.offer = job.offer, None
+    if offer is None:
+        return []
+    return _give_up(state, job, offer, job.standing)
+
+
+def still_owed(state: State) -> list[Action]:
+    """Releases that were not seen through before a restart."""
+    return [
+        ReleaseGrant(job, 0, (server,))
+        for server, account in state.ledger.accounts.items()
+        for job in account.releasing
+    ]
+
+
+def reach_boundary(state: State, job: Job) -> list[Action]:
+    """A running job is at an epoch boundary: it leaves if there is an offer, else trains on.
+
+    Workers on a server that is being reclaimed leave now in any case: what the job shall have
+    elsewhere may not be free yet, and the server is needed.
+    """
+    actions: list[Action] = []
+    if job.offer is None and _stands_on_reclaimed(state, job):
+        actions = _offer(state, job, _what_remains(state, job), keep_wanted=True)
+    if job.offer is not None:
+        job.phase = "leaving"
+    return actions
+
+
+def stop(state: State, job: Job, grant: int, *, lost: bool) -> list[Action]:
+    """The workers of a grant are gone. What its successor does not need is given up."""
+    if job.running is None or job.running.grant != grant:
+        return []  # said twice, or said of an older grant
+    old, job.running = job.running, None
+    actions: list[Action] = []
+    if lost and job.phase == "running":
+        job.epochs_repeated += 1  # the epoch under way is redone
+    if lost and job.offer is None:
+        actions += _offer_again(state, job, old)
+    job.phase = "queued"
+    if job.offer is not None and not job.offer.servers:
+        job.offer = None  # preempted to nothing, as it was told
+    kept = job.offer.servers if job.offer else {}
+    return actions + _give_up(state, job, old, kept)
+
+
+def end(state: State, job: Job, outcome: Outcome, error: str = "") -> list[Action]:
+    """A job is over: everything it holds is given up."""
+    actions: list[Action] = []
+    running, offer = job.running, job.offer
+    job.running = job.offer = job.wanted = None
+    job.phase, job.outcome, job.error, job.ended_s = "ended", outcome, error, state.now_s
+    state.retire(job)
+    held = state.ledger.held(job.id)
+    state.ledger.release(job.id, held)
+    for grant in (running, offer):
+        if grant is not None:
+            servers = tuple(sorted(s for s in grant.servers if s in held))
+            actions.append(ReleaseGrant(job.id, grant.grant, servers))
+    return actions
+
+
+def _offer_wanted(state: State, job: Job) -> list[Action]:
+    wanted = job.wanted or {}
+    if not all(state.trainable(s) for s in wanted):
+        job.wanted = None  # decided before a server went; the policy is being asked again
+        return []
+    if not state.ledger.fits(_gpus(job, _beyond(wanted, _held(job)))):
+        return []
+    return _offer(state, job, wanted)
+
+
+def _offer(
+    state: State, job: Job, servers: Mapping[str, int], *, keep_wanted: bool = False
+) -> list[Action]:
+    """Reserve what is needed beyond what the job holds, and offer it in place of an older offer."""
+    state.ledger.grant(job.id, _gpus(job, _beyond(servers, _held(job))))
+    older, job.offer = job.offer, Grant(state.next_grant(), job.id, dict(servers), job.batch_size)
+    if not keep_wanted or job.wanted == job.offer.servers:
+        job.wanted = None
+    change: Literal["preempt", "start", "move", "resize"]
+    if not servers:
+        change = "preempt"
+    elif job.running is None:
+        change = "start"
+    else:
+        change = "move" if job.offer.workers == job.running.workers else "resize"
+    actions = [] if older is None else _give_up(state, job, older, _held(job))
+    return [*actions, Offer(change, job.offer, job.reason)]
+
+
+def _offer_again(state: State, job: Job, lost: Grant) -> list[Action]:
+    """After a loss the job starts again where it stood, as far as that still stands."""
+    servers = {s: n for s, n in lost.servers.items() if state.trainable(s)}
+    if sum(servers.values()) < job.spec.min_workers:
+        return []
+    job.offer = Grant(state.next_grant(), job.id, servers, job.batch_size)
+    reason = because(
+        "workers were lost in epoch {epoch}: it is redone on {workers} workers",
+        epoch=job.epochs_done,
+        workers=job.offer.workers,
+    )
+    return [Offer("restart", job.offer, reason)]
+
+
+def _give_up(state: State, job: Job, grant: Grant, kept: Mapping[str, int]) -> list[Action]:
+    gone = _gpus(job, _beyond(grant.servers, kept))
+    gone = {s: n for s, n in gone.items() if s in state.servers}
+    state.ledger.release(job.id, gone)
+    return [ReleaseGrant(job.id, grant.grant, tuple(sorted(gone)))]
+
+
+def _stands_on_reclaimed(state: State, job: Job) -> bool:
+    return any(not state.trainable(s) for s in job.standing)
+
+
+def _what_remains(state: State, job: Job) -> dict[str, int]:
+    """The part of the running grant that may stay, or nothing where it is under the minimum."""
+    remaining = {s: n for s, n in job.standing.items() if state.trainable(s)}
+    return remaining if sum(remaining.values()) >= job.spec.min_workers else {}
+
+
+def _held(job: Job) -> dict[str, int]:
+    """Workers by server that its running grant and its offer need together."""
+    held: dict[str, int] = {}
+    for grant in (job.running, job.offer):
+        for server, workers in (grant.servers if grant else {}).items():
+            held[server] = max(held.get(server, 0), workers)
+    return held
+
+
+def _beyond(servers: Mapping[str, int], base: Mapping[str, int]) -> dict[str, int]:
+    """Workers of `servers` that `base` does not have."""
+    more = {server: count - base.get(server, 0) for server, count in servers.items()}
+    return {server: count for server, count in more.items() if count > 0}
+
+
+def _gpus(job: Job, workers: Mapping[str, int]) -> dict[str, int]:
+    return {server: count * job.spec.gpus_per_worker for server, count in workers.items()}

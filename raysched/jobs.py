@@ -1,0 +1,81 @@
+"""What a user asks for: one training job, checked before anything is started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from raysched.errors import UserError
+
+
+class InvalidJob(UserError, ValueError):
+    """A job that cannot be run as described: names the field and the mend."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(field, problem)  # both, so that it pickles
+        self.field = field
+
+    def __str__(self) -> str:
+        return ": ".join(self.args)
+
+
+@dataclass(frozen=True, slots=True)
+class Utility:
+    """A sigmoid utility (002 §II): `worth / (1 + exp(steepness * (completion_s - target_s)))`."""
+
+    worth: float
+    steepness: float
+    target_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One elastic training job, as its user describes it.
+
+    A worker is one process with `gpus_per_worker` GPUs and one CPU. `batch_size` is the global
+    batch: it stays the same at every number of workers. `expected_s` is the user's own estimate
+    of the whole running time on the minimum number of workers; `deadline_s` counts from submission.
+    """
+
+    name: str
+    epochs: int
+    min_workers: int
+    max_workers: int
+    batch_size: int
+    gpus_per_worker: int = 1
+    deadline_s: float | None = None
+    utility: Utility | None = None
+    priority: int = 0
+    tenant: str = "default"
+    expected_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _at_least_one("epochs", self.epochs)
+        _at_least_one("batch_size", self.batch_size)
+        _at_least_one("gpus_per_worker", self.gpus_per_worker)
+        if self.min_workers < 1:
+            raise InvalidJob("workers", f"the minimum is {self.min_workers}; use 1 or more")
+        if self.min_workers > self.max_workers:
+            raise InvalidJob(
+                "workers",
+                f"the minimum {self.min_workers} is above the maximum {self.max_workers}; "
+                "write workers=(min, max)",
+            )
+        if self.batch_size < self.max_workers:
+            raise InvalidJob(
+                "batch_size",
+                f"{self.batch_size} samples cannot be shared by {self.max_workers} workers; "
+                "raise batch_size or lower the maximum of workers",
+            )
+        for name, seconds in (("deadline", self.deadline_s), ("expected", self.expected_s)):
+            if seconds is not None and not seconds > 0:
+                raise InvalidJob(name, f"{seconds} s is not a time to come; use a positive one")
+
+    @property
+    def base_gpus(self) -> int:
+        """GPUs that the job needs to run at all."""
+        return self.min_workers * self.gpus_per_worker
+
+
+def _at_least_one(field: str, value: int) -> None:
+    if value < 1:
+        raise InvalidJob(field, f"is {value}; use 1 or more")

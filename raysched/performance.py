@@ -1,0 +1,71 @@
+"""How long an epoch takes by number of workers: measured where it was seen, predicted elsewhere.
+
+Sources, best first (ruling 11): what this job reported, what earlier jobs of the same name and
+shape reported, the user's `expected`, a stated prior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raysched.jobs import JobSpec
+
+PRIOR_EPOCH_S = 60.0
+"""An epoch on the minimum number of workers of a job of which nothing is known."""
+
+SMOOTHING = 0.5
+"""Weight of the newest report in the running mean of one size."""
+
+
+@dataclass(slots=True)
+class EpochTimes:
+    """Mean seconds of an epoch by number of workers, as reported."""
+
+    mean_s: dict[int, float] = field(default_factory=dict)
+
+    def observe(self, workers: int, epoch_s: float) -> None:
+        """Take in one report."""
+        known = self.mean_s.get(workers)
+        self.mean_s[workers] = epoch_s if known is None else known + SMOOTHING * (epoch_s - known)
+
+
+def shape_of(spec: JobSpec) -> str:
+    """Jobs with the same name, batch and worker size are taken to run alike."""
+    return f"{spec.name}/batch={spec.batch_size}/gpus={spec.gpus_per_worker}"
+
+
+def predicted_epoch_s(
+    spec: JobSpec, own: EpochTimes, history: Mapping[str, EpochTimes]
+) -> NDArray[np.float64]:
+    """[max - min + 1] seconds of an epoch on min … max workers.
+
+    Seen sizes as measured; others from `serial + parallel / workers` fitted to the seen ones
+    (with a single seen size `serial` is 0: linear scaling, as in 004 §5).
+    """
+    sizes = np.arange(spec.min_workers, spec.max_workers + 1, dtype=np.float64)
+    earlier = history.get(shape_of(spec), EpochTimes()).mean_s
+    seen = own.mean_s or earlier
+    if not seen:
+        at_minimum = PRIOR_EPOCH_S if spec.expected_s is None else spec.expected_s / spec.epochs
+        return at_minimum * spec.min_workers / sizes
+    curve = _fitted(seen, sizes)
+    for workers, epoch_s in seen.items():
+        if spec.min_workers <= workers <= spec.max_workers:
+            curve[workers - spec.min_workers] = epoch_s
+    return np.minimum.accumulate(curve)  # a larger size is never predicted slower than a smaller
+
+
+def _fitted(seen: Mapping[int, float], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    workers = np.array(sorted(seen), dtype=np.float64)
+    epoch_s = np.array([seen[int(w)] for w in workers])
+    if len(workers) == 1:
+        serial, parallel = 0.0, float(epoch_s[0] * workers[0])
+    else:
+        parallel, serial = (float(c) for c in np.polyfit(1.0 / workers, epoch_s, 1))
+        if serial < 0 or parallel <= 0:  # noise: fall back to linear scaling through the mean
+            serial, parallel = 0.0, float(np.mean(epoch_s * workers))
+    return serial + parallel / sizes

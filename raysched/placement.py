@@ -1,0 +1,309 @@
+"""Which servers: from numbers of workers to workers on servers, best fit decreasing (004 §5.3).
+
+Pure. Workers that stand stay where they are; what a job gives up, and where what is new goes, is
+decided here. Base demands (the minimum number of workers: a gang, all or none) come before
+flexible workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from policies.problem import Ints, PlacementRule
+from policies.reason import Reason, because
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A server as placement sees it."""
+
+    server: str
+    gpus: int  # usable by us
+    free_gpus: int  # of these, free beyond what the jobs to be placed stand on
+    on_loan: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one job shall have: 0 workers, or at least its minimum.
+
+    `servers`, where a policy names them, overrules `rule`.
+    """
+
+    job: str
+    workers: int
+    min_workers: int
+    gpus_per_worker: int
+    elastic: bool = False
+    rule: PlacementRule = PlacementRule.PACK
+    standing: Mapping[str, int] = field(default_factory=dict)  # server -> workers there now
+    servers: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a job's workers go (server -> workers), and why they are fewer than wanted."""
+
+    servers: Mapping[str, int]
+    shortfall: Reason | None = None
+
+    @property
+    def workers(self) -> int:
+        """How many workers could be placed."""
+        return sum(self.servers.values())
+
+
+def place(jobs: Sequence[Wanted], rooms: Sequence[Room]) -> dict[str, Placed]:
+    """A placement for each job, jobs given in the order (submit time, id) in which ties break.
+
+    1. Jobs whose policy names servers take exactly these.
+    2. Standing workers stay; a job that shrinks gives some up.
+    3. Base demands that are missing, whole or not at all, decreasing by GPUs of a worker. Where
+       only fragments are left, flexible workers make room.
+    4. Flexible workers, in the same order, as many as fit.
+    """
+    floor = _Floor(jobs, rooms)
+    for row, job in enumerate(jobs):
+        if job.servers is not None:
+            floor.put_exactly(row, job.servers)
+    floor.keep_standing()
+    rows = [row for row, job in enumerate(jobs) if job.servers is None and job.workers]
+    decreasing = sorted(rows, key=lambda row: -jobs[row].gpus_per_worker)
+    # A running job that lost a server must not lose its place to one that only starts.
+    for row in sorted(decreasing, key=lambda row: not jobs[row].standing):
+        floor.put_base(row)
+    for row in decreasing:
+        floor.put_flexible(row)
+    return {job.job: floor.placed(row) for row, job in enumerate(jobs)}
+
+
+def base_demands(
+    standing: Sequence[Mapping[str, int]], min_workers: Sequence[int], on_loan: Mapping[str, bool]
+) -> list[dict[str, int]]:
+    """Of each job's workers by server, those that count as its base demand; the rest is flexible.
+
+    They are its first `min_workers`: on training servers, then on servers on loan that some job
+    could not leave without falling below its minimum, then on other servers on loan, each in the
+    order of `on_loan` (server -> whether it is; all servers). So a server on loan is in the group
+    for base demands if a base worker stands there, else in the group for flexible ones, which can
+    be reclaimed without a preemption.
+    """
+    held = {
+        server
+        for workers, low in zip(standing, min_workers, strict=True)
+        for server, there in workers.items()
+        if sum(workers.values()) - there < low
+    }
+    rank = {
+        server: (loan, loan and server not in held, at)
+        for at, (server, loan) in enumerate(on_loan.items())
+    }
+    base = []
+    for workers, low in zip(standing, min_workers, strict=True):
+        left, taken = low, {}
+        for server in sorted(workers, key=rank.__getitem__):
+            taken[server] = min(left, workers[server])
+            left -= taken[server]
+        base.append({server: count for server, count in taken.items() if count})
+    return base
+
+
+class _Floor:
+    """The servers while they fill up, and who stands where."""
+
+    def __init__(self, jobs: Sequence[Wanted], rooms: Sequence[Room]) -> None:
+        self.jobs = jobs
+        self.at = {room.server: at for at, room in enumerate(rooms)}
+        self.names = tuple(self.at)
+        self.on_loan = np.array([room.on_loan for room in rooms], dtype=bool)
+        self.gpus = np.array([room.gpus for room in rooms], dtype=np.int64)
+        self.available = np.array([room.free_gpus for room in rooms], dtype=np.int64)
+        for job in jobs:
+            for server, workers in self._known(job.standing).items():
+                self.available[self.at[server]] += workers * job.gpus_per_worker
+        self.base: list[dict[str, int]] = [{} for _ in jobs]
+        self.flexible: list[dict[str, int]] = [{} for _ in jobs]
+        self.base_workers = np.zeros(len(rooms), dtype=np.int64)
+        self.flexible_gpus = np.zeros(len(rooms), dtype=np.int64)
+        self.shortfall: dict[int, Reason] = {}
+
+    def put_exactly(self, row: int, servers: Mapping[str, int]) -> None:
+        """All workers of a job where its policy wants them, or none."""
+        gpus = self.jobs[row].gpus_per_worker
+        for server, workers in servers.items():
+            free = int(self.available[self.at[server]]) if server in self.at else 0
+            if workers * gpus > free:
+                self.shortfall[row] = because(
+                    "{needed} GPUs were to be had on server {server}, {free} are free there",
+                    needed=workers * gpus,
+                    server=server,
+                    free=free,
+                )
+                return
+        for server, workers in servers.items():
+            self._move_base(row, server, workers)
+
+    def keep_standing(self) -> None:
+        """Leave on their servers the workers that their jobs still want."""
+        on_loan = {room: bool(loan) for room, loan in zip(self.names, self.on_loan, strict=True)}
+        low = [job.min_workers for job in self.jobs]
+        stand = [
+            self._known(job.standing) if job.workers and job.servers is None else {}
+            for job in self.jobs
+        ]
+        based = {server for base in base_demands(stand, low, on_loan) for server in base}
+        only_flexible = {room for room, loan in on_loan.items() if loan} - based
+        room_gpus = self.available.copy()
+        kept = [self._kept(row, stand[row], only_flexible, room_gpus) for row in range(len(stand))]
+        for row, base in enumerate(base_demands(kept, low, on_loan)):
+            for server, workers in base.items():
+                self._move_base(row, server, workers)
+            for server, workers in kept[row].items():
+                self._move_flexible(row, server, workers - base.get(server, 0))
+
+    def put_base(self, row: int) -> None:
+        """Complete a job's base demand, or take the job off its servers."""
+        job = self.jobs[row]
+        missing = job.min_workers - sum(self.base[row].values())
+        emptied = self.available + self.flexible_gpus
+        tiers = self._tiers(job, flexible=False)
+        gang = self._fit(job, missing, self.available, tiers)
+        if sum(gang.values()) < missing:
+            gang = self._fit(job, missing, emptied, tiers)
+        if sum(gang.values()) == missing:
+            for server, workers in gang.items():
+                self._move_base(row, server, workers)
+                self._make_room(server)
+            return
+        self.shortfall[row] = because(
+            "{missing} workers of {gpus} GPUs each must start together, {fit} fit into the "
+            "{free} GPUs that are free or flexible",
+            missing=missing,
+            gpus=job.gpus_per_worker,
+            fit=sum(gang.values()),
+            free=int(emptied.sum()),
+        )
+        for server, workers in tuple(self.base[row].items()):
+            self._move_base(row, server, -workers)
+
+    def put_flexible(self, row: int) -> None:
+        """As many of a job's flexible workers as fit, if it runs at all."""
+        job = self.jobs[row]
+        missing = job.workers - self._workers(row)
+        if not self.base[row] or not missing:
+            return
+        found = self._fit(job, missing, self.available, self._tiers(job, flexible=True))
+        for server, workers in found.items():
+            self._move_flexible(row, server, workers)
+        if self._workers(row) < job.workers:
+            self.shortfall[row] = because(
+                "{placed} of {wanted} workers are placed: no server has {gpus} of the {free} "
+                "free GPUs",
+                placed=self._workers(row),
+                wanted=job.workers,
+                gpus=job.gpus_per_worker,
+                free=int(self.available.sum()),
+            )
+
+    def placed(self, row: int) -> Placed:
+        """Where a job's workers are in the end, in the order of the servers."""
+        base, flexible = self.base[row], self.flexible[row]
+        servers = sorted(base.keys() | flexible.keys(), key=self.at.__getitem__)
+        return Placed(
+            {server: base.get(server, 0) + flexible.get(server, 0) for server in servers},
+            self.shortfall.get(row),
+        )
+
+    def _known(self, standing: Mapping[str, int]) -> dict[str, int]:
+        """Without servers that are gone."""
+        return {server: workers for server, workers in standing.items() if server in self.at}
+
+    def _kept(
+        self, row: int, standing: Mapping[str, int], only_flexible: Set[str], room_gpus: Ints
+    ) -> dict[str, int]:
+        """What a job keeps of its standing workers, taken off `room_gpus`.
+
+        It gives up first what stands on loaned servers with flexible workers only, so that they
+        empty, then where it has the fewest workers.
+        """
+        job = self.jobs[row]
+        surplus = max(sum(standing.values()) - job.workers, 0)
+        kept = {}
+
+        def ease(server: str) -> tuple[bool, int, bool, int]:
+            at = self.at[server]
+            return server not in only_flexible, standing[server], not self.on_loan[at], -at
+
+        for server in sorted(standing, key=ease):
+            at, given_up = self.at[server], min(surplus, standing[server])
+            surplus -= given_up
+            fits = int(room_gpus[at]) // job.gpus_per_worker
+            kept[server] = min(standing[server] - given_up, fits)
+            room_gpus[at] -= kept[server] * job.gpus_per_worker
+        return {server: workers for server, workers in kept.items() if workers}
+
+    def _tiers(self, job: Wanted, flexible: bool) -> Ints:
+        """[servers] The order in which servers are tried: 0, 1, 2.
+
+        PACK: training, on loan. APART, elastic: on loan and empty or of the same group, training,
+        the other group; inelastic: training, on loan and empty or of the base group, the other.
+        """
+        if job.rule is PlacementRule.PACK:
+            return self.on_loan.astype(np.int64)
+        of_base = self.base_workers > 0
+        empty = self.available == self.gpus
+        own = ~of_base if flexible else of_base | empty
+        if job.elastic:
+            return np.where(self.on_loan, np.where(own, 0, 2), 1)
+        return np.where(self.on_loan, np.where(own, 1, 2), 0)
+
+    def _fit(self, job: Wanted, workers: int, room_gpus: Ints, tiers: Ints) -> dict[str, int]:
+        """Best fit for up to `workers` workers: the fullest server with room, else an empty one.
+
+        The server that fits one worker best also fits the next one best, as long as it fits.
+        """
+        room_gpus = room_gpus.copy()
+        largest = int(self.gpus.max(initial=0)) + 1
+        found: dict[str, int] = {}
+        while workers > 0:
+            order = (2 * tiers + (room_gpus == self.gpus)) * largest + room_gpus
+            fits = np.flatnonzero(room_gpus >= job.gpus_per_worker)
+            if not len(fits):
+                break
+            at = int(fits[order[fits].argmin()])
+            here = min(workers, int(room_gpus[at]) // job.gpus_per_worker)
+            found[self.names[at]] = here
+            room_gpus[at] -= here * job.gpus_per_worker
+            workers -= here
+        return found
+
+    def _make_room(self, server: str) -> None:
+        """Take flexible workers off a server that holds too much, the last jobs' first."""
+        at = self.at[server]
+        for row in range(len(self.jobs) - 1, -1, -1):
+            if self.available[at] >= 0:
+                return
+            gpus = self.jobs[row].gpus_per_worker
+            enough = -(int(self.available[at]) // gpus)
+            self._move_flexible(row, server, -min(enough, self.flexible[row].get(server, 0)))
+
+    def _workers(self, row: int) -> int:
+        return sum(self.base[row].values()) + sum(self.flexible[row].values())
+
+    def _move_base(self, row: int, server: str, workers: int) -> None:
+        self._move(self.base[row], row, server, workers)
+        self.base_workers[self.at[server]] += workers
+
+    def _move_flexible(self, row: int, server: str, workers: int) -> None:
+        self._move(self.flexible[row], row, server, workers)
+        self.flexible_gpus[self.at[server]] += workers * self.jobs[row].gpus_per_worker
+
+    def _move(self, to: dict[str, int], row: int, server: str, workers: int) -> None:
+        """Add workers (or take off, where negative)."""
+        count = to.pop(server, 0) + workers
+        if count:
+            to[server] = count
+        self.available[self.at[server]] -= workers * self.jobs[row].gpus_per_worker

@@ -1,0 +1,210 @@
+"""Everything the scheduler knows, as one value that a snapshot holds and a replay rebuilds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from policies.reason import Reason, because
+from raysched.actions import Grant
+from raysched.events import InferenceConfigured, Pool
+from raysched.jobs import JobSpec
+from raysched.ledger import Ledger
+from raysched.performance import EpochTimes
+
+Phase: TypeAlias = Literal["queued", "starting", "running", "leaving", "ended"]
+"""queued: no workers, `offer` may wait to be picked up. starting: picked up, workers on their way.
+running. leaving: told at a boundary to leave for `offer`, workers still there."""
+
+Loan: TypeAlias = Literal["none", "opening", "open", "reclaiming", "closing"]
+"""Of an inference server. Training may use it while `open`; while `reclaiming` it only leaves."""
+
+KEPT_ENDED = 1000
+
+Outcome: TypeAlias = Literal["", "finished", "failed", "cancelled", "rejected"]
+
+
+@dataclass(slots=True)
+class Job:
+    """One job: what was asked, how far it is, and what it has, is offered and shall have."""
+
+    id: str
+    spec: JobSpec
+    submitted_s: float
+    owner: str = ""
+    token: str = ""
+    phase: Phase = "queued"
+    outcome: Outcome = ""
+    error: str = ""
+    running: Grant | None = None
+    """What its workers stand on."""
+    offer: Grant | None = None
+    """Reserved and ready: taken at pick-up or at the next boundary."""
+    wanted: dict[str, int] | None = None
+    """Decided, but some of its GPUs are not free yet."""
+    reason: Reason = field(default_factory=lambda: because("waits for the first decision"))
+    epochs_done: int = 0
+    epochs_repeated: int = 0
+    reported: int = 0
+    """The grant on which the last epoch was reported."""
+    batch_size: int = 0
+    attained_gpu_s: float = 0.0
+    times: EpochTimes = field(default_factory=EpochTimes)
+    ended_s: float | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the job still runs or waits."""
+        return self.phase != "ended"
+
+    @property
+    def trained(self) -> bool:
+        """Whether all its epochs are run: only its end is waited for."""
+        return self.epochs_done >= self.spec.epochs
+
+    @property
+    def standing(self) -> Mapping[str, int]:
+        """Where its workers are now."""
+        return self.running.servers if self.running else {}
+
+    @property
+    def target(self) -> Mapping[str, int]:
+        """Where it shall stand by all that is decided: the standing target."""
+        if self.wanted is not None:
+            return self.wanted
+        if self.offer is not None:
+            return self.offer.servers
+        return self.standing
+
+    @property
+    def workers(self) -> int:
+        """Workers of the standing target."""
+        return sum(self.target.values())
+
+    @property
+    def workers_now(self) -> int:
+        """Workers that are there now."""
+        return self.running.workers if self.running else 0
+
+
+@dataclass(slots=True)
+class Server:
+    """One server of a pool. Its GPUs stand in the ledger."""
+
+    id: str
+    pool: Pool
+    gpu_type: str
+    loan: Loan = "none"
+
+
+@dataclass(slots=True)
+class Inference:
+    """The inference deployment that may lend, and what was seen of it."""
+
+    config: InferenceConfigured
+    demand_at_s: list[float] = field(default_factory=list)
+    demand_rps: list[float] = field(default_factory=list)
+    present: dict[str, int] = field(default_factory=dict)
+    running: dict[str, int] = field(default_factory=dict)
+    vacating: int = 0
+    """Servers asked to empty, not yet fenced: Serve chooses which."""
+    replicas: int = 0
+    """What the deployment was last scaled to."""
+
+
+@dataclass(slots=True)
+class Setting:
+    """A chosen policy or loaning: its name, parameters, memory, and when it last decided."""
+
+    name: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    asked_s: float | None = None
+    due: str = ""
+    """Why it has to be asked; empty: it has not."""
+    outstanding: int | None = None
+    """The ask that was not answered yet."""
+    review_at_s: float | None = None
+    error: str = ""
+
+
+@dataclass(slots=True)
+class State:
+    """The scheduler's state. Changed by the engine alone, by events alone."""
+
+    now_s: float = 0.0
+    live: dict[str, Job] = field(default_factory=dict)
+    """Jobs that run or wait, in (submit time, id) order: the order they were taken in."""
+    ended: dict[str, Job] = field(default_factory=dict)
+    """The last `KEPT_ENDED` jobs that are over."""
+    names: dict[str, int] = field(default_factory=dict)
+    """Jobs submitted so far by name: later ones get a number behind theirs."""
+    servers: dict[str, Server] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+    inference: Inference | None = None
+    policy: Setting = field(default_factory=lambda: Setting("fifo"))
+    loaning: Setting = field(default_factory=lambda: Setting("off"))
+    history: dict[str, EpochTimes] = field(default_factory=dict)
+    restart_s: float = 0.0
+    """Measured seconds from a grant's pick-up to training: a running mean."""
+    events: int = 0
+    """Events taken in so far: random seeds come from it."""
+    last_grant: int = 0
+    last_ask: int = 0
+    reconciling: bool = False
+    """Between a restart and the end of looking around: nothing is decided."""
+
+    @property
+    def jobs(self) -> dict[str, Job]:
+        """Jobs that are still known, those that ended first."""
+        return {**self.ended, **self.live}
+
+    def live_jobs(self) -> list[Job]:
+        """The live jobs, in order; they may end while this list is walked."""
+        return list(self.live.values())
+
+    def retire(self, job: Job) -> None:
+        """A live job is over. The oldest one that ended is forgotten where there are many."""
+        self.ended[job.id] = self.live.pop(job.id)
+        if len(self.ended) > KEPT_ENDED:
+            del self.ended[next(iter(self.ended))]
+
+    def trainable(self, server: str) -> bool:
+        """Whether training may be placed on this server now."""
+        known = self.servers.get(server)
+        return known is not None and (known.pool == "training" or known.loan == "open")
+
+    def next_grant(self) -> int:
+        """A fresh grant id."""
+        self.last_grant += 1
+        return self.last_grant
+
+    def check(self) -> None:
+        """Raise where the state contradicts itself. For tests and for after a recovery."""
+        self.ledger.check()
+        for job in self.live_jobs():
+            _check_books(self, job)
+            _check_gang(job)
+
+
+def _check_books(state: State, job: Job) -> None:
+    """A job holds exactly what its grants need, on servers that exist."""
+    needed: dict[str, int] = {}
+    for grant in (job.running, job.offer):
+        for server, workers in (grant.servers if grant else {}).items():
+            if server in state.servers:
+                needed[server] = max(needed.get(server, 0), workers * job.spec.gpus_per_worker)
+    held = state.ledger.held(job.id)
+    if held != needed:
+        raise RuntimeError(f"{job.id} holds {held} by the ledger and {needed} by its grants")
+
+
+def _check_gang(job: Job) -> None:
+    for grant in (job.running, job.offer):
+        if (
+            grant
+            and grant.workers
+            and not (job.spec.min_workers <= grant.workers <= job.spec.max_workers)
+        ):
+            raise RuntimeError(f"{job.id} was granted {grant.workers} workers against its range")

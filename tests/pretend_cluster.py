@@ -1,0 +1,253 @@
+"""A cluster in a few lines, for tests of the brain: it does what the engine says, as slowly and in
+whatever order a test wants, and checks that no GPU is ever used twice.
+
+It keeps its own books of who really uses what, apart from the engine's ledger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from loaning import registry as loaning_registry
+from policies import registry as policy_registry
+from raysched import codec
+from raysched.actions import (
+    Action,
+    AskLoaning,
+    AskPolicy,
+    CloseLoan,
+    OpenLoan,
+    ReleaseGrant,
+    ScaleReplicas,
+)
+from raysched.engine import Engine
+from raysched.events import (
+    DemandObserved,
+    EpochFinished,
+    Event,
+    GpusFreed,
+    GrantTaken,
+    InferenceConfigured,
+    JobEnded,
+    JobSubmitted,
+    LoanClosed,
+    LoanOpened,
+    PolicySwitched,
+    Pool,
+    ReplicasObserved,
+    ServerAdded,
+    ServerLost,
+    WorkersStarted,
+    WorkersStopped,
+)
+from raysched.jobs import JobSpec
+from raysched.questions import Question, question
+
+GPUS = 4
+EPOCH_S = 4.0
+
+
+def spec(
+    name: str = "job", workers: tuple[int, int] = (1, 4), *, epochs: int = 4, gpus: int = 1
+) -> JobSpec:
+    """A small job."""
+    return JobSpec(name, epochs, *workers, batch_size=64, gpus_per_worker=gpus)
+
+
+@dataclass
+class PretendCluster:
+    """The body. `log` holds every event with the actions that followed from it."""
+
+    engine: Engine = field(default_factory=lambda: Engine(load_policy=policy_registry.load))
+    log: list[tuple[Event, list[Action]]] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    opening: list[str] = field(default_factory=list)
+    closing: list[str] = field(default_factory=list)
+    releasing: list[tuple[str, str]] = field(default_factory=list)  # (job, server)
+    in_use: dict[str, dict[str, int]] = field(default_factory=dict)  # job -> server -> GPUs
+    fenced: set[str] = field(default_factory=set)
+    replicas: dict[str, int] = field(default_factory=dict)
+    wanted_replicas: int = 0
+    now_s: float = 0.0
+
+    # -- telling
+
+    def tell(self, event: Event) -> list[Action]:
+        """Hand an event over (through JSON, as the journal would), and start what follows."""
+        event = codec.as_journaled(event)
+        actions = self.engine.handle(event)
+        self.log.append((event, actions))
+        for action in actions:
+            self._start(action)
+        self.engine.state.check()
+        return actions
+
+    def _start(self, action: Action) -> None:
+        if isinstance(action, AskPolicy | AskLoaning):
+            posed = question(self.engine, action, loaning_registry.load)
+            if posed is not None:
+                self.questions.append(posed)
+        elif isinstance(action, OpenLoan):
+            self.opening.append(action.server)
+        elif isinstance(action, CloseLoan):
+            self.closing.append(action.server)
+        elif isinstance(action, ReleaseGrant):
+            self.releasing += [(action.job, server) for server in action.servers]
+        elif isinstance(action, ScaleReplicas):
+            self.wanted_replicas = action.replicas
+
+    # -- what a body does, one thing at a time
+
+    def add_server(self, server: str, pool: Pool = "training") -> None:
+        self.tell(ServerAdded(self.now_s, server, pool, GPUS))
+
+    def lose_server(self, server: str) -> None:
+        for used in self.in_use.values():
+            used.pop(server, None)
+        self.replicas.pop(server, None)
+        self.fenced.discard(server)
+        self.opening = [s for s in self.opening if s != server]
+        self.closing = [s for s in self.closing if s != server]
+        self.tell(ServerLost(self.now_s, server))
+
+    def serve(self, servers: int = 2) -> None:
+        """An inference deployment of two replicas a server, 20 requests/s each server."""
+        for index in range(servers):
+            self.add_server(f"i{index + 1}", "inference")
+            self.replicas[f"i{index + 1}"] = 2
+        self.wanted_replicas = 2 * servers
+        self.tell(InferenceConfigured(self.now_s, "app", 2, 20.0, 2.0))
+        self.see_replicas()
+
+    def switch(self, policy: str, loaning: str = "off") -> None:
+        self.tell(PolicySwitched(self.now_s, policy, {}, loaning, {}))
+
+    def submit(self, job: str, job_spec: JobSpec) -> None:
+        self.tell(JobSubmitted(self.now_s, job, job_spec))
+
+    def decide(self) -> None:
+        """Answer the oldest question."""
+        if self.questions:
+            self.tell(self.questions.pop(0).answer(self.now_s))
+
+    def decide_all(self) -> None:
+        while self.questions:
+            self.decide()
+
+    def pick_up(self, job: str) -> None:
+        """A waiting job takes its offer: its workers use the GPUs from here on."""
+        record = self.engine.state.jobs[job]
+        if not record.alive or record.running or not record.offer or not record.offer.workers:
+            return
+        grant = record.offer
+        self.tell(GrantTaken(self.now_s, job, grant.grant))
+        gpus = record.spec.gpus_per_worker
+        self.in_use[job] = {server: n * gpus for server, n in grant.servers.items()}
+        self._check_physics()
+        self.tell(WorkersStarted(self.now_s, job, grant.grant, 2.0))
+
+    def finish_epoch(self, job: str) -> None:
+        """A running job reaches a boundary; if it is told to leave, its workers stop."""
+        record = self.engine.state.jobs[job]
+        if record.phase != "running" or record.running is None:
+            return
+        grant = record.running
+        epoch_s = EPOCH_S / grant.workers
+        self.now_s += epoch_s
+        self.tell(EpochFinished(self.now_s, job, grant.grant, record.epochs_done, epoch_s))
+        if record.epochs_done == record.spec.epochs:
+            self.in_use.pop(job, None)
+            self.tell(JobEnded(self.now_s, job, "finished"))
+        elif self.engine.state.jobs[job].phase == "leaving":
+            self.stop_workers(job)
+
+    def stop_workers(self, job: str, *, lost: bool = False) -> None:
+        record = self.engine.state.jobs[job]
+        if record.running is not None:
+            self.in_use.pop(job, None)
+            self.tell(WorkersStopped(self.now_s, job, record.running.grant, lost))
+
+    def end(self, job: str, outcome: Literal["failed", "cancelled"]) -> None:
+        """The job is cancelled, or failed."""
+        if self.engine.state.jobs[job].alive:
+            self.in_use.pop(job, None)
+            self.tell(JobEnded(self.now_s, job, outcome))
+
+    def free(self) -> None:
+        """Ray shows the oldest release as free."""
+        if self.releasing:
+            job, server = self.releasing.pop(0)
+            if server in self.engine.state.servers:
+                self.tell(GpusFreed(self.now_s, job, server))
+
+    def demand(self, rps: float, seconds: int = 1) -> None:
+        """Observed demand, a sample a second; what loaning answers is carried out at once."""
+        for _ in range(seconds):
+            self.now_s += 1.0
+            self.tell(DemandObserved(self.now_s, rps))
+            self.decide_all()
+
+    def scale(self) -> None:
+        """Serve reaches its number of replicas: it packs, so the last server empties first."""
+        left = self.wanted_replicas
+        for server in sorted(
+            s for s, v in self.engine.state.servers.items() if v.pool == "inference"
+        ):
+            fits = 0 if server in self.fenced else min(2, left)
+            self.replicas[server] = fits
+            left -= fits
+        self.see_replicas()
+
+    def see_replicas(self) -> None:
+        seen = {server: n for server, n in self.replicas.items() if n}
+        self.tell(ReplicasObserved(self.now_s, seen, seen))
+
+    def fence(self) -> None:
+        """The oldest loan placement group comes to stand."""
+        if self.opening:
+            server = self.opening.pop(0)
+            self.fenced.add(server)
+            self.tell(LoanOpened(self.now_s, server))
+
+    def unfence(self) -> None:
+        """The oldest one to be closed is gone. Nobody may be on the server any more."""
+        if self.closing:
+            server = self.closing.pop(0)
+            assert not any(server in used for used in self.in_use.values())
+            self.fenced.discard(server)
+            self.tell(LoanClosed(self.now_s, server))
+
+    def settle(self) -> None:
+        """Do everything that is under way, boundaries apart, until nothing is."""
+        for _ in range(200):
+            before = len(self.log)
+            self.decide_all()
+            self.fence()
+            self.unfence()
+            self.free()
+            for job in list(self.engine.state.jobs):
+                self.pick_up(job)
+            if len(self.log) == before:
+                return
+        raise AssertionError("the cluster does not come to rest")
+
+    def run_to_the_end(self) -> None:
+        """Epochs until no job is left."""
+        for _ in range(500):
+            self.settle()
+            running = [j.id for j in self.engine.state.live_jobs() if j.phase == "running"]
+            if not running:
+                return
+            for job in running:
+                self.finish_epoch(job)
+        raise AssertionError("the jobs do not come to an end")
+
+    def _check_physics(self) -> None:
+        """No GPU is used twice, whatever the engine's ledger says."""
+        used: dict[str, int] = {}
+        for servers in self.in_use.values():
+            for server, gpus in servers.items():
+                used[server] = used.get(server, 0) + gpus
+        over = {server: gpus for server, gpus in used.items() if gpus > GPUS}
+        assert not over, f"GPUs used twice: {over}"

@@ -1,0 +1,155 @@
+"""The brain under whatever may happen, in any order (hypothesis state machine).
+
+Held at every step: the ledger balances and agrees with the grants, gangs are whole (`State.check`),
+no GPU is used twice (`PretendCluster`). Held at the end: no job is lost, every loan was returned,
+and a replay of the journal takes every decision and action again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import starmap
+from pathlib import Path
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from loaning import registry as loaning_registry
+from policies import registry as policy_registry
+from raysched import codec
+from raysched.journal import Entry, Journal
+from raysched.replay import recover, replay
+from tests.pretend_cluster import PretendCluster, spec
+
+jobs = st.integers(0, 5)
+policies = st.sampled_from(policy_registry.names())
+sizes = st.tuples(st.integers(1, 4), st.integers(0, 5))
+
+
+class Brain(RuleBasedStateMachine):
+    """Rules are what the world may do; the engine must cope with all of it."""
+
+    @initialize(policy=policies, loaning=st.sampled_from(["off", "aryl"]))
+    def start(self, policy, loaning):
+        self.cluster = PretendCluster()
+        self.submitted = 0
+        self.cluster.switch(policy, loaning)
+        for server in ("t1", "t2"):
+            self.cluster.add_server(server)
+        self.cluster.serve()
+
+    def live(self, index: int) -> str | None:
+        alive = [job.id for job in self.cluster.engine.state.live_jobs()]
+        return alive[index % len(alive)] if alive else None
+
+    @rule(size=sizes, gpus=st.integers(1, 2), epochs=st.integers(1, 4))
+    def submit(self, size, gpus, epochs):
+        self.submitted += 1
+        least, more = size
+        workers = (min(least, 4 // gpus), min(least, 4 // gpus) + more)
+        self.cluster.submit(f"j{self.submitted}", spec(workers=workers, gpus=gpus, epochs=epochs))
+
+    @rule()
+    def decide(self):
+        self.cluster.decide()
+
+    @rule(index=jobs)
+    def pick_up(self, index):
+        if (job := self.live(index)) is not None:
+            self.cluster.pick_up(job)
+
+    @rule(index=jobs)
+    def finish_epoch(self, index):
+        if (job := self.live(index)) is not None:
+            self.cluster.finish_epoch(job)
+
+    @rule(index=jobs)
+    def lose_workers(self, index):
+        if (job := self.live(index)) is not None:
+            self.cluster.stop_workers(job, lost=True)
+
+    @rule(index=jobs, outcome=st.sampled_from(["failed", "cancelled"]))
+    def end(self, index, outcome):
+        if (job := self.live(index)) is not None:
+            self.cluster.end(job, outcome)
+
+    @rule()
+    def free(self):
+        self.cluster.free()
+
+    @rule(rps=st.sampled_from([2.0, 12.0, 35.0]), seconds=st.integers(1, 30))
+    def demand(self, rps, seconds):
+        self.cluster.demand(rps, seconds)
+
+    @rule()
+    def scale(self):
+        self.cluster.scale()
+
+    @rule()
+    def fence(self):
+        self.cluster.fence()
+
+    @rule()
+    def unfence(self):
+        self.cluster.unfence()
+
+    @rule(policy=policies, loaning=st.sampled_from(["off", "aryl"]))
+    def switch(self, policy, loaning):
+        self.cluster.switch(policy, loaning)
+
+    @rule(server=st.sampled_from(["t2", "i2"]))
+    def lose_and_replace_a_server(self, server):
+        cluster = self.cluster
+        if server not in cluster.engine.state.servers:
+            return
+        pool = cluster.engine.state.servers[server].pool
+        standing = [
+            job.id
+            for job in cluster.engine.state.live_jobs()
+            if job.running and server in job.running.servers
+        ]
+        cluster.lose_server(server)
+        for job in standing:
+            cluster.stop_workers(job, lost=True)
+        for job in list(cluster.in_use):
+            cluster.in_use[job].pop(server, None)
+        cluster.add_server(server, pool)
+
+    def teardown(self):
+        if not hasattr(self, "cluster"):
+            return
+        self.cluster.switch("fifo", "off")
+        self.finish()
+        state = self.cluster.engine.state
+        assert all(not job.alive for job in state.jobs.values()), "a job was lost"
+        assert len(state.jobs) == self.submitted
+        assert all(server.loan == "none" for server in state.servers.values())
+        assert not any(account.in_use for account in state.ledger.accounts.values())
+        self.replays()
+
+    def finish(self):
+        """Let everything come to its end; jobs that can no longer fit are cancelled."""
+        for _ in range(3):
+            self.cluster.run_to_the_end()
+            self.cluster.scale()
+            self.cluster.settle()
+        for job in self.cluster.engine.state.live_jobs():
+            assert job.running is None, f"{job.id} runs and never ends"
+            self.cluster.end(job.id, "cancelled")
+        self.cluster.settle()
+
+    def replays(self):
+        with tempfile.TemporaryDirectory() as folder:
+            journal = Journal(Path(folder) / "journal.db")
+            half = len(self.cluster.log) // 2
+            journal.append(starmap(Entry.of, self.cluster.log[:half]))
+            journal.snapshot(recover(journal, policy_registry.load).state)
+            journal.append(starmap(Entry.of, self.cluster.log[half:]))
+            found = replay(journal, policy_registry.load, loaning_registry.load)
+            assert found.identical, found.differences[0]
+            recovered = recover(journal, policy_registry.load).state
+            assert codec.state_to_json(recovered) == codec.state_to_json(self.cluster.engine.state)
+            journal.close()
+
+
+TestBrain = Brain.TestCase

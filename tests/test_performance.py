@@ -1,0 +1,49 @@
+"""Epoch times: measured where seen, predicted elsewhere."""
+
+import numpy as np
+import pytest
+
+from raysched.jobs import JobSpec
+from raysched.performance import PRIOR_EPOCH_S, EpochTimes, predicted_epoch_s, shape_of
+
+
+def a_job(expected_s: float | None = None) -> JobSpec:
+    return JobSpec("a", 10, 2, 5, batch_size=64, expected_s=expected_s)
+
+
+def test_an_unknown_job_has_the_stated_prior_and_scales_linearly():
+    curve = predicted_epoch_s(a_job(), EpochTimes(), {})
+    assert curve == pytest.approx(PRIOR_EPOCH_S * 2 / np.array([2, 3, 4, 5]))
+
+
+def test_the_users_estimate_is_of_the_whole_job_on_its_minimum():
+    assert predicted_epoch_s(a_job(expected_s=300.0), EpochTimes(), {})[0] == pytest.approx(30.0)
+
+
+def test_history_of_the_same_shape_beats_the_users_estimate():
+    history = {shape_of(a_job()): EpochTimes({2: 8.0})}
+    curve = predicted_epoch_s(a_job(expected_s=300.0), EpochTimes(), history)
+    assert curve == pytest.approx(8.0 * 2 / np.array([2, 3, 4, 5]))
+
+
+def test_own_reports_beat_history():
+    history = {shape_of(a_job()): EpochTimes({2: 8.0})}
+    assert predicted_epoch_s(a_job(), EpochTimes({4: 1.0}), history)[2] == 1.0
+
+
+def test_two_sizes_show_what_does_not_scale():
+    curve = predicted_epoch_s(a_job(), EpochTimes({2: 1 + 6 / 2, 3: 1 + 6 / 3}), {})
+    assert curve == pytest.approx(1 + 6 / np.array([2, 3, 4, 5]))
+
+
+def test_noise_never_predicts_that_more_workers_are_slower():
+    curve = predicted_epoch_s(a_job(), EpochTimes({2: 4.0, 5: 6.0}), {})
+    assert (np.diff(curve) <= 0).all()
+    assert (curve > 0).all()
+
+
+def test_reports_of_one_size_are_averaged_with_the_newest_weighing_most():
+    times = EpochTimes()
+    for epoch_s in (4.0, 2.0, 2.0):
+        times.observe(2, epoch_s)
+    assert times.mean_s[2] == pytest.approx(2.5)
