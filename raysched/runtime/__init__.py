@@ -1,0 +1,1 @@
+"""The body that runs on Ray: scheduler actor, placement groups, trainer."""

@@ -1,0 +1,41 @@
+"""What a training worker is told when it is started, and where it keeps it.
+
+Read by the controller too, which must stay small: nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One worker's part in a grant."""
+
+    job: str
+    epochs: int
+    batch_size: int  # of all workers together
+    gpus_per_worker: int
+    grant: int = 0
+    granted_at_s: float = 0.0  # wall clock, when the grant was picked up
+    simulated_samples_per_s: float | None = None  # of one simulated GPU
+
+
+_current: Assignment | None = None
+
+
+def assign(assignment: Assignment) -> None:
+    """Give this worker process its assignment."""
+    global _current  # noqa: PLW0603 - one worker process, one assignment
+    _current = assignment
+
+
+def current() -> Assignment:
+    """Return this worker's assignment.
+
+    Raises:
+        RuntimeError: This process is not a worker of a `raysched.TorchTrainer`.
+    """
+    if _current is None:
+        raise RuntimeError("not in a training worker; run the function by raysched.TorchTrainer")
+    return _current

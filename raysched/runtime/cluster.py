@@ -1,0 +1,87 @@
+"""What Ray says is there: servers of the pools, GPUs in use, drivers that died.
+
+The one module that reads Ray's global state; all of it blocks for milliseconds, so the scheduler
+calls it in threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray._private.state import available_resources_per_node
+from ray._private.state import state as ray_state
+from ray._private.worker import global_worker
+
+from raysched.events import Pool
+
+POOL_LABEL = "pool"
+NODE_ID_LABEL = "ray.io/node-id"
+NAME_LABEL = "server"
+TYPE_LABEL = "ray.io/accelerator-type"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A live node of a pool. `name` is how people and the journal call the server."""
+
+    node_id: str
+    name: str
+    pool: Pool
+    gpus: int
+    cpus: int
+    gpu_type: str
+
+
+def pool_nodes() -> list[Node]:
+    """All live nodes that carry the label of a pool, and a GPU."""
+    nodes = []
+    for row in ray.nodes():
+        pool = row["Labels"].get(POOL_LABEL)
+        gpus = int(row["Resources"].get("GPU", 0))
+        if row["Alive"] and gpus and pool in ("training", "inference"):
+            labels = row["Labels"]
+            name = labels.get(NAME_LABEL, f"{pool}-{row['NodeID'][:8]}")
+            gpu_type = labels.get(TYPE_LABEL, "GPU")
+            cpus = int(row["Resources"].get("CPU", 0))
+            nodes.append(Node(row["NodeID"], name, pool, gpus, cpus, gpu_type))
+    return sorted(nodes, key=lambda node: node.name)
+
+
+def used_gpus() -> dict[str, float]:
+    """Node id -> GPUs that anybody occupies, placement groups included.
+
+    Ray reports what is available; a placement group takes its GPUs from that as a whole.
+    """
+    available = available_resources_per_node()
+    return {
+        row["NodeID"]: row["Resources"].get("GPU", 0.0)
+        - available.get(row["NodeID"], {}).get("GPU", 0.0)
+        for row in ray.nodes()
+        if row["Alive"]
+    }
+
+
+def used_in_group(group_id: str, gpus: int) -> float:
+    """GPUs in use inside a placement group that holds `gpus` GPUs.
+
+    Until Ray has spread the news of a new group, all of it reads as in use.
+    """
+    return gpus - float(ray.available_resources().get(f"GPU_group_{group_id}", 0.0))
+
+
+def dead_drivers() -> set[str]:
+    """Ids of the Ray jobs (drivers) that are over."""
+    return {row["JobID"] for row in ray_state.job_table() if row["IsDead"]}
+
+
+def this_driver() -> str:
+    """The id of the Ray job that this process belongs to."""
+    return str(ray.get_runtime_context().get_job_id())
+
+
+def session_dir() -> str:
+    """Where this Ray cluster keeps its files, on this machine."""
+    node: Any = global_worker.node
+    return str(node.get_session_dir_path())

@@ -1,0 +1,94 @@
+"""What a trainer and the scheduler actor say to each other.
+
+The trainer's side of a job's life:
+
+    submit ─► standing (polled until it is a grant) ─► workers_started
+                 ▲                                         │ each epoch
+                 │                                     boundary ─► same grant: train on
+                 └── workers_stopped ◄── another grant: leave ─┘
+    ended (finished | failed | cancelled)
+
+Names are those of the scheduler actor's methods. All are safe to repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+SCHEDULER_NAME = "raysched-scheduler"
+NAMESPACE = "raysched"
+
+NEXT_GRANT = "next_grant"
+"""The metric of a boundary's report that says which grant stands from there on."""
+
+CURRENT_GRANT = -1
+"""In `workers_stopped`: whichever grant the job has. A restarted controller lost its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where one worker goes: a bundle of one of the scheduler's placement groups."""
+
+    placement_group: Any  # ray.util.placement_group.PlacementGroup
+    bundle_index: int
+    server: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedSlots:
+    """A grant with its placement groups, ranks in order of `slots`."""
+
+    grant: int
+    slots: tuple[Slot, ...]
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a job without workers is told: its grant, or to wait, or that it is over."""
+
+    granted: GrantedSlots | None = None
+    ended: str = ""  # why there is nothing to wait for: cancelled, rejected
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryReport:
+    """What rank 0 says at an epoch boundary, before the checkpoint is registered."""
+
+    job: str
+    grant: int
+    epoch: int
+    epoch_s: float
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceObserved:
+    """What an inference deployment looks like now.
+
+    `present` and `running` count replicas by node id: in any state, and those that answer.
+    `rps` is None at the first look, which has nothing to compare with. Latencies are of the
+    requests since the last look; None where there were none.
+    """
+
+    present: Mapping[str, int]
+    running: Mapping[str, int]
+    rps: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+
+
+class Lender(Protocol):
+    """An inference deployment that can shrink and grow: the scheduler's hand on Serve.
+
+    Picklable: it is kept beside the journal, so that a restarted scheduler has it again. Both
+    methods block, and are called in threads.
+    """
+
+    def scale(self, replicas: int) -> None:
+        """Ask the deployment for this many replicas. Raises where it cannot be asked."""
+
+    def observe(self) -> InferenceObserved:
+        """Look at demand and replicas."""

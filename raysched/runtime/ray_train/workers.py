@@ -1,0 +1,233 @@
+"""Workers in the slots of a grant: how they start, which rank they have, when they are gone."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import psutil
+import ray
+from ray._private.state import state as cluster_state
+from ray.core.generated import gcs_pb2
+from ray.exceptions import RayActorError
+from ray.train.v2._internal.exceptions import (
+    WorkerGroupStartupFailedError,
+    WorkerGroupStartupTimeoutError,
+)
+from ray.train.v2._internal.execution.context import DistributedContext
+from ray.train.v2._internal.execution.worker_group.placement_group_handle import (
+    PlacementGroupHandle,
+)
+from ray.train.v2._internal.execution.worker_group.state import (
+    WorkerGroupContext,
+    WorkerGroupState,
+)
+from ray.train.v2._internal.execution.worker_group.worker import (
+    ActorMetadata,
+    RayTrainWorker,
+    Worker,
+)
+from ray.train.v2._internal.execution.worker_group.worker_group import WorkerGroup
+from ray.train.v2._internal.util import bundle_to_remote_args
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from raysched.runtime.assignment import Assignment, assign
+from raysched.runtime.protocol import Slot
+
+KILL_S = 30.0  # for a killed process to be gone
+
+
+class PickledFunction:
+    """A training function that only workers unpickle: the controller need not import torch."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._pickled = ray.cloudpickle.dumps(function)
+
+    def get(self) -> Callable[..., Any]:
+        """Return the function."""
+        function: Callable[..., Any] = ray.cloudpickle.loads(self._pickled)
+        return function
+
+
+@dataclass(frozen=True)
+class WorkerMetadata(ActorMetadata):
+    """Also names the process, so that its end can be seen."""
+
+    worker_id: str = ""
+    created_at_s: float = 0.0  # tells the process from a later one of the same pid
+
+
+class JobWorker(RayTrainWorker):
+    """A worker process that knows its part in the grant."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        assign(assignment)
+
+    def get_metadata(self) -> WorkerMetadata:
+        """Where this worker runs."""
+        metadata = super().get_metadata()
+        worker_id = ray.get_runtime_context().get_worker_id()
+        created_at_s = psutil.Process().create_time()
+        return WorkerMetadata(**vars(metadata), worker_id=worker_id, created_at_s=created_at_s)
+
+
+class ScheduledSlots(PlacementGroupHandle):
+    """The placement groups of a grant, which stay the scheduler's."""
+
+    def __init__(self, slots: tuple[Slot, ...]) -> None:
+        self._groups = {slot.placement_group.id: slot.placement_group for slot in slots}
+
+    @property
+    def placement_group(self) -> Any:
+        """Any of them: asked for by parts of Ray Train that are not in use here."""
+        return next(iter(self._groups.values()))
+
+    def ready(self) -> Any:
+        """An object reference to wait for."""
+        return self.placement_group.ready()
+
+    def wait(self, timeout_seconds: float = 30) -> bool:
+        """Wait for all of them; one that was withdrawn will never be ready."""
+        return all(group.wait(timeout_seconds) for group in self._groups.values())
+
+    def shutdown(self) -> None:
+        """Nothing: the scheduler removes them."""
+
+
+@dataclass(frozen=True)
+class GrantContext(WorkerGroupContext):
+    """What one worker group is built on."""
+
+    slots: tuple[Slot, ...] = ()
+    assignment: Assignment | None = None
+
+
+@dataclass(frozen=True)
+class GrantState(WorkerGroupState):
+    """A worker group whose end is the end of its processes."""
+
+    def shutdown(self) -> None:
+        """Kill the workers, and return when their processes are gone."""
+        for worker in self.workers:
+            ray.kill(worker.actor)
+        _wait_until_gone([cast(WorkerMetadata, worker.metadata) for worker in self.workers])
+
+
+class GrantedWorkerGroup(WorkerGroup):
+    """Workers in the slots of a grant; rank follows the order of the slots."""
+
+    def _start(self) -> None:
+        context = cast(GrantContext, self._worker_group_context)
+        actors: list[Any] = []
+        try:
+            for callback in self._callbacks:
+                callback.before_worker_group_start(context)
+            slots = ScheduledSlots(context.slots)
+            if not slots.wait(self._worker_group_start_timeout_s):
+                raise WorkerGroupStartupTimeoutError(num_workers=context.num_workers)
+            actors = self._start_actors(context)
+            self._start_training(context, slots, actors)
+        except RayActorError as error:
+            self._abandon(actors)
+            raise WorkerGroupStartupFailedError("a worker died while it was started") from error
+        except BaseException:
+            self._abandon(actors)
+            raise
+
+    def _start_actors(self, context: GrantContext) -> list[Any]:
+        options = bundle_to_remote_args(context.resources_per_worker)
+        runtime_env = self._get_worker_runtime_env(
+            self._train_run_context.run_config.worker_runtime_env or {}
+        )
+        if runtime_env != {"env_vars": {}}:  # without one, an idle process of the node may serve
+            options["runtime_env"] = runtime_env
+        actor_class = ray.remote(**options)(JobWorker)
+        return [
+            actor_class.options(
+                scheduling_strategy=PlacementGroupSchedulingStrategy(
+                    slot.placement_group, placement_group_bundle_index=slot.bundle_index
+                )
+            ).remote(context.assignment)
+            for slot in context.slots
+        ]
+
+    def _start_training(
+        self, context: GrantContext, slots: ScheduledSlots, actors: list[Any]
+    ) -> None:
+        controller = ray.get_runtime_context().current_actor
+        metadata = ray.get([actor.get_metadata.remote() for actor in actors])
+        workers = [
+            Worker(actor, data, context.resources_per_worker, distributed)
+            for actor, data, distributed in zip(
+                actors, metadata, _ranks([data.node_id for data in metadata]), strict=True
+            )
+        ]
+        self._init_train_context(workers, controller)
+        self._worker_group_state = GrantState(time.monotonic(), slots, workers, controller)
+        for callback in self._callbacks:
+            callback.after_worker_group_start(self)
+        ray.get([actor.run_train_fn.remote(context.train_fn_ref) for actor in actors])
+        for callback in self._callbacks:
+            callback.after_worker_group_training_start(self)
+
+    def _abandon(self, actors: list[Any]) -> None:
+        if self._worker_group_state is not None:
+            self._worker_group_state.shutdown()
+            self._clear_state()  # type: ignore[no-untyped-call]
+        for actor in actors:
+            ray.kill(actor)
+
+
+def _ranks(node_ids: list[str]) -> list[DistributedContext]:
+    """World ranks in the order given; local ranks within each node."""
+    nodes = list(dict.fromkeys(node_ids))
+    return [
+        DistributedContext(
+            world_rank=rank,
+            world_size=len(node_ids),
+            local_rank=node_ids[:rank].count(node_id),
+            local_world_size=node_ids.count(node_id),
+            node_rank=nodes.index(node_id),
+        )
+        for rank, node_id in enumerate(node_ids)
+    ]
+
+
+def _wait_until_gone(processes: list[WorkerMetadata]) -> None:
+    """Return when no process runs any more, or its node is lost.
+
+    Ray calls an actor dead as soon as it was told to die; a GPU is free only when the process is
+    gone. Raises `TimeoutError` when a process outlives `KILL_S`.
+    """
+    deadline_s = time.monotonic() + KILL_S
+    while processes := [process for process in processes if _is_alive(process)]:
+        live_nodes = {row["NodeID"] for row in ray.nodes() if row["Alive"]}
+        processes = [process for process in processes if process.node_id in live_nodes]
+        if processes and time.monotonic() > deadline_s:
+            raise TimeoutError(f"processes {[process.pid for process in processes]} do not die")
+        time.sleep(0.01)
+
+
+def _is_alive(process: WorkerMetadata) -> bool:
+    """Whether a process runs as far as its raylet knows; on this host, whether it really does.
+
+    The raylet is ahead by what the kernel takes to free its memory: 0.2 s for 2 GiB.
+    """
+    accessor = cluster_state._connect_and_get_accessor()
+    row = accessor.get_worker_info(ray.WorkerID.from_hex(process.worker_id))
+    if row is not None and gcs_pb2.WorkerTableData.FromString(row).is_alive:  # type: ignore[attr-defined]
+        return True
+    return process.hostname == socket.gethostname() and _runs_here(process)
+
+
+def _runs_here(process: WorkerMetadata) -> bool:
+    try:
+        found = psutil.Process(process.pid)
+        is_same = found.create_time() == process.created_at_s
+        return is_same and found.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,290 @@
+"""The global scheduler: a detached, named, restartable actor on the head (ruling 10).
+
+Its methods are what trainers (`protocol`), the Python API and the command line call. All are safe
+to repeat, because a caller whose call was cut off by a restart of the scheduler repeats it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import ray
+from ray.exceptions import GetTimeoutError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from loaning import registry as loaning_registry
+from policies import registry as policy_registry
+from raysched import admission, views
+from raysched.errors import NotConnected
+from raysched.events import (
+    EpochFinished,
+    GrantTaken,
+    InferenceConfigured,
+    JobEnded,
+    JobSubmitted,
+    PolicySwitched,
+    WorkersStarted,
+    WorkersStopped,
+)
+from raysched.jobs import InvalidJob, JobSpec
+from raysched.journal import Journal
+from raysched.runtime import groups, link, watch
+from raysched.runtime.body import Body
+from raysched.runtime.cluster import session_dir
+from raysched.runtime.protocol import (
+    CURRENT_GRANT,
+    NAMESPACE,
+    SCHEDULER_NAME,
+    BoundaryReport,
+    Lender,
+    Standing,
+)
+from raysched.runtime.reconcile import reconcile
+
+logger = logging.getLogger(__name__)
+
+READY_S = 60.0
+STOP_S = 10.0
+
+NO_GRANT = (-1, 0)
+"""What a worker group is told that should not be there any more: leave, nothing follows."""
+
+
+class Scheduler:
+    """The actor. `journal_path` lies on the head's disk: a restarted scheduler reads it."""
+
+    def __init__(self, journal_path: str) -> None:
+        # An exception here on a restart would leave the actor dead for good, so nothing that
+        # can fail for a passing reason is done here: `_start` is retried.
+        self._journal_path = Path(journal_path)
+        self._ready = asyncio.Event()
+        self._submitting = asyncio.Lock()
+        self._starting = asyncio.ensure_future(self._start())
+
+    async def _start(self) -> None:
+        while True:
+            try:
+                await self._start_once()
+                return
+            except Exception:
+                logger.exception("the scheduler could not start; trying again")
+                await asyncio.sleep(1.0)
+
+    async def _start_once(self) -> None:
+        self._journal_path.parent.mkdir(parents=True, exist_ok=True)
+        self._body = Body(Journal(self._journal_path))
+        if self._lender_path.is_file():
+            self._body.lender = cloudpickle.loads(self._lender_path.read_bytes())
+        self._body.spawn(self._body.run())
+        await reconcile(self._body)
+        watch.start(self._body)
+        self._ready.set()
+
+    @property
+    def _lender_path(self) -> Path:
+        return self._journal_path.with_suffix(".lender")
+
+    async def ping(self) -> dict[str, Any]:
+        """Answers when the scheduler is ready to decide."""
+        await self._ready.wait()
+        return {"pid": os.getpid(), "journal": str(self._journal_path)}
+
+    # -- trainers
+
+    async def submit(self, spec: JobSpec, owner: str, token: str) -> str:
+        """Take a job in; its id. Raises `InvalidJob` for one that can never run.
+
+        `token` is the caller's own for this submission: repeated, it finds the same job.
+        """
+        await self._ready.wait()
+        async with self._submitting:  # an id is fresh until it is journaled
+            state = self._body.engine.state
+            for known in state.live_jobs():
+                if known.token == token:
+                    return known.id
+            admission.check_fits(state, spec)
+            job = self._fresh_id(spec.name)
+            await self._body.tell(JobSubmitted(self._body.now_s(), job, spec, owner, token))
+            return job
+
+    def _fresh_id(self, name: str) -> str:
+        """The job's name; with a number behind it where the name was used before."""
+        state = self._body.engine.state
+        number = state.names.get(name, 0) + 1
+        fresh = name if number == 1 else f"{name}-{number}"
+        while fresh in state.live or fresh in state.ended:  # another job is called just so
+            fresh += "'"
+        return fresh
+
+    async def standing(self, job: str) -> Standing:
+        """What a job without workers is to do: start on these slots, wait, or end."""
+        await self._ready.wait()
+        record = self._body.engine.state.jobs.get(job)
+        if record is None or not record.alive:
+            return Standing(ended=record.error or record.outcome if record else "unknown job")
+        if record.running is not None and record.phase != "starting":
+            cause = "its controller came back without workers"
+            await self.workers_stopped(job, record.running.grant, True, cause)
+        if record.running is None and record.offer is not None and record.offer.workers:
+            await self._body.tell(GrantTaken(self._body.now_s(), job, record.offer.grant))
+        if record.running is None:
+            return Standing()
+        return Standing(granted=self._body.slots_of(job))
+
+    async def workers_started(self, job: str, grant: int, start_s: float) -> None:
+        """All workers of a grant train."""
+        await self._ready.wait()
+        await self._body.tell(WorkersStarted(self._body.now_s(), job, grant, start_s))
+
+    async def boundary(self, report: BoundaryReport) -> tuple[int, int]:
+        """An epoch is done; the grant (and its workers) that the job goes on with."""
+        await self._ready.wait()
+        record = self._body.engine.state.jobs.get(report.job)
+        if record is None or record.running is None or record.running.grant != report.grant:
+            return NO_GRANT
+        said_before = report.epoch < record.epochs_done and record.reported == report.grant
+        if not said_before:
+            await self._body.tell(
+                EpochFinished(
+                    self._body.now_s(),
+                    report.job,
+                    report.grant,
+                    report.epoch,
+                    report.epoch_s,
+                    dict(report.metrics),
+                )
+            )
+        if record.running is None or not record.alive:
+            return NO_GRANT
+        if record.phase != "leaving":
+            return record.running.grant, record.running.workers
+        return (record.offer.grant, record.offer.workers) if record.offer else NO_GRANT
+
+    async def workers_stopped(self, job: str, grant: int, lost: bool, cause: str = "") -> None:
+        """The workers of a grant (or of `CURRENT_GRANT`) are gone."""
+        await self._ready.wait()
+        record = self._body.engine.state.jobs.get(job)
+        if grant == CURRENT_GRANT and record is not None and record.running is not None:
+            grant = record.running.grant
+        await self._body.tell(WorkersStopped(self._body.now_s(), job, grant, lost, cause))
+
+    async def ended(self, job: str, outcome: str, error: str = "") -> None:
+        """A job is over: finished, failed or cancelled."""
+        await self._ready.wait()
+        await self._body.tell(JobEnded(self._body.now_s(), job, outcome, error))  # type: ignore[arg-type]
+
+    # -- operators
+
+    async def cancel(self, job: str) -> None:
+        """End a job by an operator's wish. Raises `InvalidJob` where there is no such live job."""
+        await self._ready.wait()
+        record = self._body.engine.state.jobs.get(job)
+        if record is None or not record.alive:
+            raise InvalidJob("job", f"there is no live job {job!r}; see `raysched job list`")
+        await self.ended(job, "cancelled", "cancelled by an operator")
+
+    async def set_policy(
+        self,
+        policy: str | None = None,
+        loaning: str | None = None,
+        policy_parameters: dict[str, Any] | None = None,
+        loaning_parameters: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Switch policy, loaning or both, live. None keeps what is; a new policy brings its own
+        default loaning. Raises `PolicyError` for unknown names and bad parameters."""
+        await self._ready.wait()
+        state = self._body.engine.state
+        if policy is None:
+            policy, parameters = state.policy.name, state.policy.parameters
+        else:
+            parameters = dict(policy_parameters or {})
+            # In a thread: a policy's kernels are compiled at its first import.
+            chosen = await asyncio.to_thread(policy_registry.load, policy, parameters)
+            loaning = loaning or chosen.default_loaning
+        loaning = loaning or state.loaning.name
+        if loaning_parameters is None and loaning == state.loaning.name:
+            loaning_parameters = state.loaning.parameters
+        await asyncio.to_thread(loaning_registry.load, loaning, loaning_parameters or {})
+        now_s = self._body.now_s()
+        await self._body.tell(
+            PolicySwitched(now_s, policy, parameters, loaning, dict(loaning_parameters or {}))
+        )
+        return {"policy": policy, "loaning": loaning}
+
+    async def configure_inference(self, event: InferenceConfigured, lender: Lender) -> None:
+        """Name the inference deployment that may lend, and the hand that scales it."""
+        await self._ready.wait()
+        self._lender_path.write_bytes(cloudpickle.dumps(lender))
+        self._body.lender = lender
+        await self._body.tell(event)
+
+    async def status(self) -> dict[str, Any]:
+        """Servers, jobs, loans and demand now, as plain data."""
+        await self._ready.wait()
+        return views.status(self._body.engine.state, self._body.now_s())
+
+    async def explain(self, job: str) -> dict[str, Any]:
+        """Why a job stands where it stands. Raises `InvalidJob` for an unknown one."""
+        await self._ready.wait()
+        record = self._body.engine.state.jobs.get(job)
+        if record is None:
+            raise InvalidJob("job", f"there is no job {job!r}; see `raysched job list`")
+        return views.explain(self._body.engine.state, record, self._body.now_s())
+
+    async def shut_down(self) -> None:
+        """Remove every placement group of ours, which ends what runs in them."""
+        await self._ready.wait()
+        for group in groups.existing().values():
+            groups.remove(group)
+
+    async def export(self) -> str:
+        """Fold the journal's log into its file, so that it can be copied; its path."""
+        await self._ready.wait()
+        self._body.journal.fold()
+        return str(self._journal_path)
+
+
+def start(journal_path: Path | str | None = None) -> None:
+    """Start the scheduler of this cluster on its head; find it where it runs already.
+
+    Its journal is kept with the Ray session's files unless it is given a place. Returns when it is
+    ready to decide. Raises `NotConnected` where it does not get ready.
+    """
+    journal_path = journal_path or Path(session_dir()) / "raysched" / "journal.db"
+    starter = ray.remote(Scheduler).options(
+        name=SCHEDULER_NAME,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        num_cpus=0,
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=1000,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(_head_id(), soft=True),
+    )
+    actor: Any = starter.remote(str(journal_path))
+    try:
+        ray.get(actor.ping.remote(), timeout=READY_S)
+    except GetTimeoutError:
+        raise NotConnected(
+            f"the scheduler did not get ready in {READY_S:.0f} s; see the log of actor Scheduler"
+        ) from None
+
+
+def stop() -> None:
+    """End the scheduler and remove its placement groups, which ends what runs in them."""
+    actor = link.scheduler()
+    try:
+        ray.get(actor.shut_down.remote(), timeout=STOP_S)
+    finally:
+        ray.kill(actor, no_restart=True)
+
+
+def _head_id() -> str:
+    heads = [n["NodeID"] for n in ray.nodes() if "node:__internal_head__" in n["Resources"]]
+    return str(heads[0])

@@ -1,0 +1,197 @@
+"""A Ray `TorchTrainer` whose workers the scheduler grants."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import ray
+from ray.train import Result
+from ray.train.v2.api.config import CheckpointConfig, LoggingConfig, RunConfig, ScalingConfig
+from ray.train.v2.api.exceptions import TrainingFailedError
+
+from raysched.durations import seconds
+from raysched.jobs import InvalidJob, JobSpec, Utility
+from raysched.runtime import device_time, link
+from raysched.runtime.assignment import Assignment
+from raysched.runtime.process_group import ProcessGroup
+from raysched.runtime.ray_train import check_ray_version
+from raysched.runtime.ray_train.controller import JobStopped
+from raysched.runtime.ray_train.trainer import GrantedTrainer
+
+_UNNAMED_RUN = "ray_train_run-"  # what Ray calls a run without a name
+_KEPT_CHECKPOINTS = 2
+
+
+class TorchTrainer(GrantedTrainer):
+    """Trains `train_loop_per_worker` for `epochs` on as many workers as the scheduler grants.
+
+    The training function walks its epochs with `raysched.epochs`; the number of workers changes
+    between two of them. A worker is a process with `gpus_per_worker` GPUs and one CPU.
+
+    Args:
+        train_loop_per_worker: Runs on every worker, with `train_loop_config` if it takes one.
+        epochs: How many the job runs.
+        workers: A fixed number, or the least and the most.
+        batch_size: Samples in a step, of all workers together, at any number of workers.
+        gpus_per_worker: GPUs of each worker.
+        deadline: By when it shall be done after submission: `"2h"`, `"90s"`, or seconds.
+        utility: What its completion is worth over time.
+        priority: Higher goes first, where the policy looks at it.
+        tenant: On whose account it runs.
+        expected: The whole running time on the least number of workers, as far as known.
+        checkpoint: Directory or URI for the boundaries' checkpoints, seen by all nodes; Ray's
+            default is `~/ray_results`.
+        name: How it is called in tables; the training function's name if left out.
+
+    Raises:
+        InvalidJob: An argument cannot be; the message names it and the mend.
+    """
+
+    def __init__(
+        self,
+        train_loop_per_worker: Callable[..., Any],
+        *,
+        epochs: int,
+        workers: int | tuple[int, int],
+        batch_size: int,
+        gpus_per_worker: int = 1,
+        deadline: str | float | None = None,
+        utility: Utility | None = None,
+        priority: int = 0,
+        tenant: str = "default",
+        expected: str | float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        name: str = "",
+        train_loop_config: Mapping[str, Any] | None = None,
+        run_config: RunConfig | None = None,
+        datasets: Mapping[str, Any] | None = None,
+    ) -> None:
+        check_ray_version()
+        least, most = _bounds(workers)
+        self.spec = JobSpec(
+            name=name or getattr(train_loop_per_worker, "__name__", "job"),
+            epochs=_whole("epochs", epochs),
+            min_workers=least,
+            max_workers=most,
+            batch_size=_whole("batch_size", batch_size),
+            gpus_per_worker=_whole("gpus_per_worker", gpus_per_worker),
+            deadline_s=_duration("deadline", deadline),
+            utility=utility,
+            priority=priority,
+            tenant=tenant,
+            expected_s=_duration("expected", expected),
+        )
+        self.simulated_samples_per_s = device_time.samples_per_s()
+        super().__init__(
+            train_loop_per_worker,
+            train_loop_config=None if train_loop_config is None else dict(train_loop_config),
+            torch_config=ProcessGroup(),
+            scaling_config=ScalingConfig(
+                num_workers=most,
+                use_gpu=True,
+                resources_per_worker={"CPU": 1, "GPU": self.spec.gpus_per_worker},
+            ),
+            run_config=_run_config(run_config, checkpoint, self.spec.name),
+            datasets=None if datasets is None else dict(datasets),
+        )
+
+    @property
+    def job(self) -> str:
+        """The job's id, once `fit` has submitted it."""
+        return self._assignment.job
+
+    def fit(self) -> Result:
+        """Submit the job, wait for its turn, train, and return Ray's result of the last epoch.
+
+        May run in several threads of a driver, one trainer in each.
+
+        Raises:
+            NoScheduler: None runs on this Ray cluster.
+            InvalidJob: The scheduler cannot ever run it; the message says why.
+            JobStopped: It was cancelled or rejected.
+            ray.train.TrainingFailedError: The training function raised; its traceback is told.
+        """
+        link.join()
+        link.scheduler()  # fail at once where there is none
+        driver, token = str(ray.get_runtime_context().get_job_id()), uuid.uuid4().hex
+        job = link.call("submit", self.spec, driver, token)
+        self._assignment = Assignment(
+            job=job,
+            epochs=self.spec.epochs,
+            batch_size=self.spec.batch_size,
+            gpus_per_worker=self.spec.gpus_per_worker,
+            simulated_samples_per_s=self.simulated_samples_per_s,
+        )
+        try:
+            result = super().fit()
+        except KeyboardInterrupt:
+            link.call("ended", job, "cancelled", "interrupted")
+            raise
+        except TrainingFailedError as error:
+            stop = getattr(error, "controller_failure", None)
+            if isinstance(stop, JobStopped):
+                link.call("ended", job, "cancelled", str(stop))
+                raise stop from None
+            link.call("ended", job, "failed", str(error))
+            raise
+        except Exception as error:
+            link.call("ended", job, "failed", str(error))
+            raise
+        link.call("ended", job, "finished", "")
+        return result
+
+
+def _bounds(workers: int | tuple[int, int]) -> tuple[int, int]:
+    if isinstance(workers, int):
+        return workers, workers
+    try:
+        least, most = workers
+    except (TypeError, ValueError):
+        raise InvalidJob("workers", f"is {workers!r}; write a number or (min, max)") from None
+    return _whole("workers", least), _whole("workers", most)
+
+
+def _whole(field: str, number: Any) -> int:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise InvalidJob(field, f"is {number!r}; use a whole number")
+    return number
+
+
+def _duration(field: str, duration: str | float | None) -> float | None:
+    try:
+        return None if duration is None else seconds(duration)
+    except (TypeError, ValueError) as error:
+        raise InvalidJob(field, str(error)) from None
+
+
+def _run_config(
+    given: RunConfig | None, checkpoint: str | os.PathLike[str] | None, job_name: str
+) -> RunConfig:
+    """Ray resumes a run that has the same name in the same place: only a name that was given."""
+    config = given or RunConfig(
+        checkpoint_config=CheckpointConfig(_KEPT_CHECKPOINTS),
+        logging_config=LoggingConfig(log_level="WARNING"),  # Ray Train says a line per report
+    )
+    if (config.name or "").startswith(_UNNAMED_RUN):
+        config = replace(config, name=f"{job_name}-{uuid.uuid4().hex[:8]}")
+    if checkpoint is not None:
+        config = replace(config, storage_path=_storage(os.fspath(checkpoint)))
+    return config
+
+
+def _storage(checkpoint: str) -> str:
+    if "://" in checkpoint:
+        return checkpoint
+    path = os.path.abspath(os.path.expanduser(checkpoint))
+    existing = path
+    while not os.path.exists(existing):
+        existing = os.path.dirname(existing)
+    if not os.path.isdir(existing):
+        raise InvalidJob("checkpoint", f"{existing} is a file; name a directory or a URI")
+    if not os.access(existing, os.W_OK):
+        raise InvalidJob("checkpoint", f"{existing} cannot be written; name another directory")
+    return path

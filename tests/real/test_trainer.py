@@ -1,0 +1,189 @@
+"""The trainer on real Ray with real torch, through every change of workers."""
+
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+import ray
+
+from raysched.jobs import InvalidJob
+from raysched.runtime.protocol import NAMESPACE, SCHEDULER_NAME
+from tests.real.scripted_scheduler import ScriptedScheduler
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]  # a cluster beside others is slow
+
+EPOCHS = 6
+SAMPLES = 130  # not divisible by the batch size, and a last batch of 2
+
+
+@pytest.fixture(scope="module")
+def scheduler(ray_cluster):
+    actor: Any = (
+        ray.remote(num_cpus=0)(ScriptedScheduler)
+        .options(name=SCHEDULER_NAME, namespace=NAMESPACE)
+        .remote()
+    )
+    yield actor
+    ray.kill(actor)
+
+
+@pytest.fixture
+def trainer(scheduler, tmp_path):
+    from raysched.runtime.trainer import TorchTrainer
+
+    def make(function, sizes, name, **config):
+        ray.get(scheduler.script.remote(name, sizes))
+        return TorchTrainer(
+            function,
+            epochs=EPOCHS,
+            workers=(1, 4),
+            batch_size=64,
+            name=name,
+            checkpoint=tmp_path,
+            train_loop_config=config,
+        )
+
+    return make
+
+
+def _train(config):
+    import torch
+
+    from raysched.runtime import loop
+
+    torch.manual_seed(0)
+    samples = torch.randn(SAMPLES, 16)
+    targets = samples.sum(1, keepdim=True)
+    net = torch.nn.Sequential(
+        torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Dropout(0.0), torch.nn.Linear(64, 1)
+    )
+    model = loop.prepare(net)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for epoch in loop.epochs(model, optimizer):
+        for indices, weight in loop.batches(SAMPLES):
+            loss = weight * torch.nn.functional.mse_loss(model(samples[indices]), targets[indices])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        if epoch == config.get("slow_epoch"):
+            time.sleep(0.5)  # for the boundary before to be registered
+            _leave_pid(config["pids"])
+            time.sleep(1.0)
+            torch.distributed.barrier()
+        if epoch == config.get("raise_in"):
+            raise ZeroDivisionError("the user's own mistake")
+        with torch.no_grad():
+            loop.report(loss=float(torch.nn.functional.mse_loss(net(samples), targets)))
+
+
+def _leave_pid(directory):
+    from ray.train import get_context
+
+    path = os.path.join(directory, f"{get_context().get_world_rank()}")
+    if not os.path.exists(path):
+        with open(path, "w") as file:
+            file.write(str(os.getpid()))
+
+
+def _said(scheduler, job, kind):
+    return [entry[3:] for entry in ray.get(scheduler.told.remote(job)) if entry[0] == kind]
+
+
+def _losses(scheduler, job):
+    reports = [report for (report,) in _said(scheduler, job, "boundary")]
+    assert [report.epoch for report in reports] == list(range(EPOCHS)), "an epoch lost or repeated"
+    return [report.metrics["loss"] for report in reports]
+
+
+@pytest.fixture(scope="module")
+def unbroken_losses(scheduler, tmp_path_factory):
+    """Losses of a run that stayed on one worker."""
+    from raysched.runtime.trainer import TorchTrainer
+
+    ray.get(scheduler.script.remote("unbroken", {0: 1}))
+    run = TorchTrainer(
+        _train,
+        epochs=EPOCHS,
+        workers=(1, 4),
+        batch_size=64,
+        name="unbroken",
+        checkpoint=tmp_path_factory.mktemp("unbroken"),
+        train_loop_config={},
+    )
+    run.fit()
+    return _losses(scheduler, run.job)
+
+
+def test_each_epoch_once_through_resizes_and_preemption(scheduler, trainer, unbroken_losses):
+    run = trainer(_train, {0: 1, 1: 2, 3: 1, 4: 0}, "resized")
+    result = run.fit()
+    assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
+    assert result.metrics["epoch"] == EPOCHS - 1
+    assert result.metrics["loss"] == pytest.approx(unbroken_losses[-1], rel=1e-4)
+    granted = [workers for _, workers in _said(scheduler, run.job, "granted")]
+    assert granted == [1, 2, 1, 2]
+    assert not any(lost for _, lost, _ in _said(scheduler, run.job, "stopped"))
+    assert _said(scheduler, run.job, "ended") == [("finished", "")]
+
+
+def test_a_worker_killed_in_mid_epoch_costs_that_epoch_only(
+    scheduler, trainer, unbroken_losses, tmp_path
+):
+    run = trainer(_train, {0: 2}, "killed", slow_epoch=2, pids=str(tmp_path))
+    victim = tmp_path / "1"
+    killer = threading.Thread(target=_kill_when_known, args=(victim,))
+    killer.start()
+    run.fit()
+    killer.join()
+    assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
+    stops = _said(scheduler, run.job, "stopped")
+    assert [lost for _, lost, _ in stops] == [True, False], stops
+
+
+def _kill_when_known(path, timeout_s=60):
+    deadline_s = time.monotonic() + timeout_s
+    while not (path.exists() and path.read_text()) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.attack
+def test_a_killed_controller_comes_back_and_loses_no_epoch(
+    scheduler, trainer, unbroken_losses, tmp_path
+):
+    run = trainer(_train, {0: 1}, "headless", slow_epoch=3, pids=str(tmp_path))
+
+    def kill():
+        while not (tmp_path / "0").exists():
+            time.sleep(0.05)
+        controller = ray.get_actor(f"raysched-controller-{run.job}", namespace=NAMESPACE)
+        ray.kill(controller, no_restart=False)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    run.fit()
+    killer.join()
+    assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
+    assert _said(scheduler, run.job, "stopped")[0][1:] == (True, "its controller was restarted")
+
+
+def test_what_the_training_function_raises_fails_the_job(scheduler, trainer):
+    run = trainer(_train, {0: 2}, "mistaken", raise_in=1)
+    with pytest.raises(Exception, match="the user's own mistake"):
+        run.fit()
+    ((outcome, error),) = _said(scheduler, run.job, "ended")
+    assert outcome == "failed"
+    assert "ZeroDivisionError: the user's own mistake" in error
+    assert "raise ZeroDivisionError" in error, "the traceback shows the line"
+
+
+def test_a_checkpoint_that_is_a_file_is_refused(scheduler, tmp_path):
+    from raysched.runtime.trainer import TorchTrainer
+
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(InvalidJob, match=r"checkpoint: .* is a file; name a directory"):
+        TorchTrainer(_train, epochs=1, workers=1, batch_size=1, checkpoint=file)

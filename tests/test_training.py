@@ -1,0 +1,138 @@
+"""What a trainer and its workers compute without a cluster."""
+
+import pytest
+import ray.exceptions
+import torch
+from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
+from ray.train.v2._internal.execution.failure_handling import FailureDecision
+from ray.train.v2.api.exceptions import ControllerError, WorkerGroupError
+
+from raysched.errors import UserError
+from raysched.jobs import InvalidJob
+from raysched.runtime import assignment, device_time, loop
+from raysched.runtime.assignment import Assignment
+from raysched.runtime.ray_train.controller import JobStopped
+from raysched.runtime.ray_train.decisions import LOSSES_IN_ONE_EPOCH, LossPolicy
+from raysched.runtime.ray_train.workers import _ranks
+from raysched.runtime.trainer import TorchTrainer
+
+SAMPLES = 37
+BATCH_SIZE = 10
+
+
+@pytest.fixture
+def batches_of(monkeypatch):
+    """The steps of each of `workers` workers in one epoch."""
+
+    def deal(workers):
+        monkeypatch.setattr(assignment, "_current", Assignment("job", 1, BATCH_SIZE, 1))
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: workers)
+        dealt = []
+        for rank in range(workers):
+            monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
+            dealt.append(list(loop.batches(SAMPLES)))
+        return dealt
+
+    return deal
+
+
+@pytest.mark.parametrize("workers", range(1, 11))
+def test_the_averaged_gradient_is_that_of_the_global_batch(batches_of, workers):
+    gradients = torch.rand(SAMPLES, dtype=torch.float64)
+    ((alone),) = batches_of(1)
+    dealt = batches_of(workers)
+    assert all(len(steps) == len(alone) for steps in dealt), "all workers take the same steps"
+    for step, (global_batch, _) in enumerate(alone):
+        shares = [steps[step] for steps in dealt]
+        averaged = sum(weight * gradients[own].mean() for own, weight in shares) / workers
+        assert averaged == pytest.approx(gradients[global_batch].mean())
+    seen = [i for steps in dealt for own, weight in steps if weight for i in own.tolist()]
+    assert sorted(seen) == list(range(SAMPLES))
+
+
+def test_ranks_follow_the_order_of_the_slots():
+    ranks = _ranks(["a", "b", "a"])
+    assert [rank.world_rank for rank in ranks] == [0, 1, 2]
+    assert [rank.local_rank for rank in ranks] == [0, 0, 1]
+    assert [rank.local_world_size for rank in ranks] == [2, 1, 2]
+    assert [rank.node_rank for rank in ranks] == [0, 1, 0]
+
+
+DEATH = WorkerHealthCheckFailedError("gone", failure=ray.exceptions.ActorDiedError())
+UNSENDABLE = WorkerHealthCheckFailedError(
+    "cannot pickle", failure=ray.exceptions.RayTaskError("poll_status", "trace", TypeError())
+)
+
+
+def _attempts(error):
+    policy = LossPolicy(None)
+    attempts = 1
+    while policy.make_decision(error) is FailureDecision.RETRY:
+        attempts += 1
+    return attempts
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [
+        (WorkerGroupError("a death and what it caused", {0: RuntimeError("gloo"), 1: DEATH}), 11),
+        (WorkerGroupError("[gloo/transport/tcp/pair.cc:547] Connection closed", {0: OSError()}), 4),
+        (WorkerGroupError("ZeroDivisionError", {0: ZeroDivisionError()}), 1),
+        (WorkerGroupError("an exception that cannot be sent", {0: UNSENDABLE}), 1),
+        (ControllerError(JobStopped("cancelled")), 1),
+    ],
+)
+def test_what_is_lost_is_tried_again_and_what_is_raised_is_not(error, attempts):
+    assert _attempts(error) == attempts
+
+
+def test_a_finished_epoch_counts_losses_anew():
+    policy = LossPolicy(None)
+    error = WorkerGroupError("", {0: DEATH})
+    for _ in range(LOSSES_IN_ONE_EPOCH):
+        policy.make_decision(error)
+    policy.after_report(None, [])
+    assert policy.make_decision(error) is FailureDecision.RETRY
+
+
+def test_device_time_is_the_local_batch_over_the_rate_of_all_gpus_of_a_worker():
+    two_gpus = Assignment("job", 1, 64, gpus_per_worker=2, simulated_samples_per_s=100.0)
+    assert device_time.step_s(two_gpus, local_batch=32) == pytest.approx(0.16)
+    assert device_time.step_s(Assignment("job", 1, 64, 1), local_batch=32) == 0.0
+
+
+def test_the_rate_comes_from_the_environment(monkeypatch):
+    monkeypatch.delenv(device_time.VARIABLE, raising=False)
+    assert device_time.samples_per_s() is None
+    monkeypatch.setenv(device_time.VARIABLE, "800")
+    assert device_time.samples_per_s() == 800.0
+    monkeypatch.setenv(device_time.VARIABLE, "-3")
+    with pytest.raises(UserError, match="'-3' is not a rate; use a positive number or unset it"):
+        device_time.samples_per_s()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epochs": 0}, "epochs: is 0; use 1 or more"),
+        ({"epochs": 2.5}, "epochs: is 2.5; use a whole number"),
+        ({"workers": (4, 1)}, "workers: the minimum 4 is above the maximum 1"),
+        ({"workers": (1, 2, 3)}, r"workers: is \(1, 2, 3\); write a number or \(min, max\)"),
+        ({"workers": "two"}, "workers: is 'two'; write a number"),
+        ({"batch_size": -1}, "batch_size: is -1; use 1 or more"),
+        ({"deadline": "soon"}, "deadline: 'soon' is not a duration; write 90s"),
+        ({"expected": 0}, "expected: 0.0 s is not a time to come"),
+        ({"checkpoint": __file__}, "checkpoint: .*test_training.py is a file; name a directory"),
+    ],
+)
+def test_bad_input_names_the_field_and_the_mend(wrong, message):
+    with pytest.raises(InvalidJob, match=message):
+        TorchTrainer(print, **{"epochs": 1, "workers": 1, "batch_size": 8} | wrong)
+
+
+def test_a_trainer_is_described_as_a_job():
+    def learn():
+        pass
+
+    spec = TorchTrainer(learn, epochs=3, workers=(1, 4), batch_size=64, deadline="2h").spec
+    assert (spec.name, spec.min_workers, spec.max_workers, spec.deadline_s) == ("learn", 1, 4, 7200)
