@@ -1,0 +1,1 @@
+"""A day of a small cluster in a few minutes: real processes, real training, real requests."""
