@@ -22,8 +22,10 @@ def check(problem: Problem) -> None:
     for field, seconds in (("now_s", problem.now_s), ("resize_s", problem.resize_s)):
         if not 0 <= seconds < math.inf:
             raise PolicyError(f"{field} is {seconds}; it must be {AMOUNT}")
-    gpus = problem.servers.gpus
+    gpus, rate = problem.servers.gpus, problem.servers.gpu_rate
     _refuse("server", problem.servers.ids, ("gpus", gpus, gpus < 0, "from 0"))
+    standing_still = ~(np.isfinite(rate) & (rate > 0))
+    _refuse("server", problem.servers.ids, ("gpu_rate", rate, standing_still, "positive"))
     for rule in _rules_for_jobs(problem.jobs):
         _refuse("job", problem.jobs.ids, rule)
     _check_epochs(problem.jobs)
@@ -40,6 +42,11 @@ def _rules_for_jobs(jobs: Jobs) -> Iterator[Rule]:
     yield "deadline_s", jobs.deadline_s, np.isnan(jobs.deadline_s), "a time, or inf for none"
     yield "remaining_epochs", jobs.remaining_epochs, _no_amount(jobs.remaining_epochs), AMOUNT
     yield "attained_gpu_s", jobs.attained_gpu_s, _no_amount(jobs.attained_gpu_s), AMOUNT
+    none = np.isnan(jobs.worth)
+    yield "worth", jobs.worth, ~none & ~(np.isfinite(jobs.worth) & (jobs.worth > 0)), "positive"
+    for name in ("steepness_per_s", "target_s"):
+        values = getattr(jobs, name)
+        yield name, values, ~none & _no_amount(values), AMOUNT
 
     curves = jobs.curves
     batches = np.diff(curves.batch_offset)

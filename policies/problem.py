@@ -75,6 +75,12 @@ class Jobs:
     batch_size: Ints  # the standing global batch size
     remaining_epochs: Floats
     attained_gpu_s: Floats  # GPU-seconds received so far
+    worth: Floats  # of the sigmoid utility `worth / (1 + exp(steepness (age - target)))`; NaN: none
+    steepness_per_s: Floats  # NaN where the job has no utility
+    target_s: Floats  # from submission; NaN where the job has no utility
+    gpu_type: tuple[str, ...]  # what its workers must run on; "": any type, the same for all
+    mixes_gpus: Bools  # its workers may run on GPUs of several types at once
+    checkpoints: Bools  # False: a preemption loses all its progress
     curves: Curves
 
     def __len__(self) -> int:
@@ -106,6 +112,7 @@ class Servers:
     gpus: Ints  # usable by us: those that others occupy are taken off
     on_loan: Bools
     gpu_type: tuple[str, ...]
+    gpu_rate: Floats  # speed of one of its GPUs over that for which curves are told
 
     @property
     def total_gpus(self) -> int:

@@ -27,6 +27,11 @@ _ROW = np.dtype(
         ("batch_size", np.int64),
         ("remaining_epochs", np.float64),
         ("attained_gpu_s", np.float64),
+        ("worth", np.float64),
+        ("steepness_per_s", np.float64),
+        ("target_s", np.float64),
+        ("mixes_gpus", np.bool_),
+        ("checkpoints", np.bool_),
     ]
 )
 
@@ -38,6 +43,7 @@ class JobColumns:
         self._rows = np.zeros(64, dtype=_ROW)
         self._ids: list[str] = []  # one per row; "" where the job has ended
         self._row_of: dict[str, int] = {}
+        self._gpu_types: list[str] = []
         self._curves: list[NDArray[np.float64]] = []
         self._touched: dict[str, None] = {}  # in the order of submission for new jobs
 
@@ -53,7 +59,12 @@ class JobColumns:
         self._compact()
         rows = self._rows[: len(self._ids)]
         columns = {name: rows[name].copy() for name in _ROW.names or ()}
-        return Jobs(ids=tuple(self._ids), curves=self._joined_curves(rows), **columns)
+        return Jobs(
+            ids=tuple(self._ids),
+            gpu_type=tuple(self._gpu_types),
+            curves=self._joined_curves(rows),
+            **columns,
+        )
 
     def _write(self, state: State, job_id: str) -> None:
         job = state.live.get(job_id)
@@ -64,15 +75,16 @@ class JobColumns:
             return
         row = self._row_of.get(job.id, len(self._ids))
         if row == len(self._ids):
-            self._append(job.id)
+            self._append(job)
         self._rows[row] = _row_of(job)
         self._curves[row] = predicted_epoch_s(job.spec, job.times, state.history)
 
-    def _append(self, job_id: str) -> None:
+    def _append(self, job: Job) -> None:
         if len(self._ids) == len(self._rows):
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
-        self._row_of[job_id] = len(self._ids)
-        self._ids.append(job_id)
+        self._row_of[job.id] = len(self._ids)
+        self._ids.append(job.id)
+        self._gpu_types.append(job.spec.gpu_type)
         self._curves.append(np.zeros(0))
 
     def _compact(self) -> None:
@@ -82,6 +94,7 @@ class JobColumns:
             return
         self._rows[: len(kept)] = self._rows[kept]
         self._curves = [self._curves[row] for row in kept]
+        self._gpu_types = [self._gpu_types[row] for row in kept]
         self._ids = [self._ids[row] for row in kept]
         self._row_of = {job_id: row for row, job_id in enumerate(self._ids)}
 
@@ -98,6 +111,8 @@ class JobColumns:
 def _row_of(job: Job) -> tuple[float | int, ...]:
     spec = job.spec
     deadline_s = np.inf if spec.deadline_s is None else job.submitted_s + spec.deadline_s
+    utility = spec.utility
+    worth = (utility.worth, utility.steepness_per_s, utility.target_s) if utility else (np.nan,) * 3
     return (
         job.submitted_s,
         deadline_s,
@@ -109,4 +124,7 @@ def _row_of(job: Job) -> tuple[float | int, ...]:
         job.batch_size,
         spec.epochs - job.epochs_done,
         job.attained_gpu_s,
+        *worth,
+        spec.mixes_gpus,
+        spec.checkpoints,
     )

@@ -63,6 +63,7 @@ def _servers(state: State) -> Servers:
         gpus=np.array([account.usable for account in accounts], dtype=np.int64),
         on_loan=np.array([s.pool == "inference" for s in usable], dtype=np.bool_),
         gpu_type=tuple(s.gpu_type for s in usable),
+        gpu_rate=np.array([s.gpu_rate for s in usable], dtype=np.float64),
     )
 
 

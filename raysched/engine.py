@@ -93,7 +93,9 @@ class Engine:
     def _server_added(self, event: events.ServerAdded) -> list[Action]:
         state = self.state
         if event.server not in state.servers:
-            state.servers[event.server] = Server(event.server, event.pool, event.gpu_type)
+            state.servers[event.server] = Server(
+                event.server, event.pool, event.gpu_type, event.gpu_rate
+            )
             state.ledger.accounts[event.server] = Account(event.gpus, event.foreign_gpus)
             if event.pool == "training":
                 triggers.policy_due(state, f"{event.server} joined")

@@ -25,7 +25,8 @@ Pool: TypeAlias = Literal["training", "inference"]
 
 @dataclass(frozen=True, slots=True)
 class ServerAdded:
-    """A server joined a pool. GPUs that others occupy at that time are `foreign_gpus`."""
+    """A server joined a pool. GPUs that others occupy at that time are `foreign_gpus`; `gpu_rate`
+    is the speed of one of its GPUs over that of the GPUs which curves are told for."""
 
     at_s: float
     server: str
@@ -33,6 +34,7 @@ class ServerAdded:
     gpus: int
     gpu_type: str = "GPU"
     foreign_gpus: int = 0
+    gpu_rate: float = 1.0
     kind: Literal["server_added"] = "server_added"
 
 

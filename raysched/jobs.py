@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from raysched.errors import UserError
@@ -20,11 +21,18 @@ class InvalidJob(UserError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Utility:
-    """A sigmoid utility (002 §II): `worth / (1 + exp(steepness * (completion_s - target_s)))`."""
+    """A sigmoid utility (002 §II): `worth / (1 + exp(steepness_per_s * (age_s - target_s)))`."""
 
     worth: float
-    steepness: float
+    steepness_per_s: float
     target_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.worth < math.inf:
+            raise InvalidJob("utility", f"worth is {self.worth}; use a positive number")
+        for name in ("steepness_per_s", "target_s"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InvalidJob("utility", f"{name} is {getattr(self, name)}; use a number from 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,8 @@ class JobSpec:
     A worker is one process with `gpus_per_worker` GPUs and one CPU. `batch_size` is the global
     batch: it stays the same at every number of workers. `expected_s` is the user's own estimate
     of the whole running time on the minimum number of workers; `deadline_s` counts from submission.
+    Without a `gpu_type` its workers run on GPUs of any one type, with `mixes_gpus` on several at
+    once. Without `checkpoints` it starts over whenever its workers stop, and so cannot be resized.
     """
 
     name: str
@@ -47,6 +57,9 @@ class JobSpec:
     priority: int = 0
     tenant: str = "default"
     expected_s: float | None = None
+    gpu_type: str = ""
+    mixes_gpus: bool = False
+    checkpoints: bool = True
 
     def __post_init__(self) -> None:
         _at_least_one("epochs", self.epochs)
@@ -66,6 +79,13 @@ class JobSpec:
                 f"{self.batch_size} samples cannot be shared by {self.max_workers} workers; "
                 "raise batch_size or lower the maximum of workers",
             )
+        if self.min_workers < self.max_workers and not self.checkpoints:
+            raise InvalidJob(
+                "checkpoints",
+                "a job without them starts over at each resize; use workers=N, or checkpoints",
+            )
+        if self.gpu_type and self.mixes_gpus:
+            raise InvalidJob("mixes_gpus", f"with gpu_type={self.gpu_type!r} there is but one type")
         for name, seconds in (("deadline", self.deadline_s), ("expected", self.expected_s)):
             if seconds is not None and not seconds > 0:
                 raise InvalidJob(name, f"{seconds} s is not a time to come; use a positive one")

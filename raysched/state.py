@@ -95,6 +95,7 @@ class Server:
     id: str
     pool: Pool
     gpu_type: str
+    gpu_rate: float = 1.0
     loan: Loan = "none"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,11 @@ class Job:
     gpus: int
     running: int
     on: Mapping[str, int] = field(default_factory=dict)
+    deadline_s: float = np.inf
+    utility: tuple[float, float, float] = (np.nan, np.nan, np.nan)  # worth, steepness, target
+    gpu_type: str = ""
+    mixes_gpus: bool = False
+    checkpoints: bool = True
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,8 @@ class Server:
 
     gpus: int
     on_loan: bool
+    gpu_type: str = "GPU"
+    gpu_rate: float = 1.0
 
 
 def job(
@@ -45,27 +53,29 @@ def job(
     gpus: int = 1,
     running: int = 0,
     on: Mapping[str, int] | None = None,
+    **rest: Any,
 ) -> Job:
     """A job that waits, or has `running` workers, or stands `on` servers (id -> workers).
 
     `workers`: (min, max), or a fixed number. `epoch_s`: of one epoch on the minimum, falling as
-    1 / workers; or one value for each number of workers. `gpus`: of one worker.
+    1 / workers; or one value for each number of workers. `gpus`: of one worker. `rest`: of `Job`.
     """
     low, high = (workers, workers) if isinstance(workers, int) else workers
     if isinstance(epoch_s, int | float):
         epoch_s = [epoch_s * low / n for n in range(low, high + 1)]
     on = on or {}
-    return Job(name, (low, high), tuple(epoch_s), epochs, gpus, running or sum(on.values()), on)
+    running = running or sum(on.values())
+    return Job(name, (low, high), tuple(epoch_s), epochs, gpus, running, on, **rest)
 
 
-def training(gpus: int) -> Server:
+def training(gpus: int, gpu_type: str = "GPU", gpu_rate: float = 1.0) -> Server:
     """A server of the training pool."""
-    return Server(gpus, on_loan=False)
+    return Server(gpus, False, gpu_type, gpu_rate)
 
 
-def on_loan(gpus: int) -> Server:
+def on_loan(gpus: int, gpu_type: str = "GPU", gpu_rate: float = 1.0) -> Server:
     """An inference server that is on loan."""
-    return Server(gpus, on_loan=True)
+    return Server(gpus, True, gpu_type, gpu_rate)
 
 
 def problem(
@@ -84,7 +94,8 @@ def problem(
             ids=ids,
             gpus=_ints(server.gpus for server in servers),
             on_loan=np.array([server.on_loan for server in servers], dtype=bool),
-            gpu_type=("GPU",) * len(servers),
+            gpu_type=tuple(server.gpu_type for server in servers),
+            gpu_rate=_floats(server.gpu_rate for server in servers),
         ),
         placed=_ints(job.on.get(server, 0) for job in jobs for server in ids).reshape(
             len(jobs), len(ids)
@@ -107,7 +118,7 @@ def _job_columns(jobs: Sequence[Job]) -> Jobs:
     return Jobs(
         ids=tuple(job.id for job in jobs),
         submitted_s=np.arange(len(jobs), dtype=np.float64),
-        deadline_s=np.full(len(jobs), np.inf),
+        deadline_s=_floats(job.deadline_s for job in jobs),
         priority=np.zeros(len(jobs), dtype=np.int64),
         min_workers=_ints(job.workers[0] for job in jobs),
         max_workers=_ints(job.workers[1] for job in jobs),
@@ -116,6 +127,12 @@ def _job_columns(jobs: Sequence[Job]) -> Jobs:
         batch_size=np.full(len(jobs), BATCH_SIZE, dtype=np.int64),
         remaining_epochs=np.array([job.epochs for job in jobs], dtype=np.float64),
         attained_gpu_s=np.zeros(len(jobs)),
+        worth=_floats(job.utility[0] for job in jobs),
+        steepness_per_s=_floats(job.utility[1] for job in jobs),
+        target_s=_floats(job.utility[2] for job in jobs),
+        gpu_type=tuple(job.gpu_type for job in jobs),
+        mixes_gpus=np.array([job.mixes_gpus for job in jobs], dtype=bool),
+        checkpoints=np.array([job.checkpoints for job in jobs], dtype=bool),
         curves=Curves(
             epoch_s=np.array([s for job in jobs for s in job.epoch_s], dtype=np.float64),
             offset=_ints([0, *np.cumsum([len(job.epoch_s) for job in jobs])]),
@@ -123,6 +140,10 @@ def _job_columns(jobs: Sequence[Job]) -> Jobs:
             batch_offset=np.arange(len(jobs) + 1),
         ),
     )
+
+
+def _floats(values):
+    return np.array(list(values), dtype=np.float64)
 
 
 def _ints(values):

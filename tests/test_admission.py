@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from raysched.admission import check_fits
-from raysched.jobs import InvalidJob, JobSpec
+from raysched.jobs import InvalidJob, JobSpec, Utility
 from tests.pretend_cluster import PretendCluster, spec
 
 
@@ -20,12 +20,27 @@ from tests.pretend_cluster import PretendCluster, spec
         ({"batch_size": 1}, "batch_size: 1 samples cannot be shared by 2 workers"),
         ({"deadline_s": 0.0}, r"deadline: 0.0 s is not a time to come"),
         ({"expected_s": -1.0}, r"expected: -1.0 s is not a time to come"),
+        ({"checkpoints": False}, r"checkpoints: a job without them starts over at each resize"),
+        ({"gpu_type": "T4", "mixes_gpus": True}, "mixes_gpus: with gpu_type='T4' there is but one"),
     ],
 )
 def test_a_job_that_makes_no_sense_is_refused(changed, said):
     fields = {"name": "a", "epochs": 1, "min_workers": 1, "max_workers": 2, "batch_size": 64}
     with pytest.raises(InvalidJob, match=said):
         JobSpec(**{**fields, **changed})
+
+
+@pytest.mark.parametrize(
+    ("utility", "said"),
+    [
+        ((0.0, 1.0, 60.0), "utility: worth is 0.0; use a positive number"),
+        ((1.0, -1.0, 60.0), "utility: steepness_per_s is -1.0; use a number from 0"),
+        ((1.0, 1.0, float("nan")), "utility: target_s is nan; use a number from 0"),
+    ],
+)
+def test_a_utility_that_makes_no_sense_is_refused(utility, said):
+    with pytest.raises(InvalidJob, match=said):
+        Utility(*utility)
 
 
 def test_the_error_survives_the_way_through_ray():

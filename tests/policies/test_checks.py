@@ -75,6 +75,18 @@ GOOD = problem([job("a", (1, 3)), job("b", (2, 3))], [training(4)])
             with_column(GOOD, deadline_s=(1, NAN)),
             "job b: deadline_s is nan; it must be a time, or inf for none",
         ),
+        (
+            problem([job("a", utility=(0.0, 1.0, 60.0))], [training(4)]),
+            "job a: worth is 0.0; it must be positive",
+        ),
+        (
+            problem([job("a", utility=(1.0, NAN, 60.0))], [training(4)]),
+            "job a: steepness_per_s is nan; it must be finite and from 0",
+        ),
+        (
+            problem([], [training(4, gpu_rate=0.0)]),
+            "server t1: gpu_rate is 0.0; it must be positive",
+        ),
         (problem([], [training(4), training(-1)]), "server t2: gpus is -1; it must be from 0"),
         (replace(GOOD, resize_s=-1.0), "resize_s is -1.0; it must be finite and from 0"),
         (replace(GOOD, now_s=NAN), "now_s is nan; it must be finite and from 0"),
