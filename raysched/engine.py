@@ -226,8 +226,9 @@ class Engine:
     def _loan_opened(self, event: events.LoanOpened) -> list[Action]:
         server = self.state.servers.get(event.server)
         if server is not None and server.loan == "opening":
-            triggers.policy_due(self.state, f"{event.server} is on loan")
             server.loan = "open"
+            triggers.policy_due(self.state, f"{event.server} is on loan")
+            triggers.loaning_due(self.state, f"{event.server} is on loan")  # is it still wanted?
         return []
 
     def _loan_refused(self, event: events.LoanRefused) -> list[Action]:
