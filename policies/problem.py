@@ -11,7 +11,7 @@ Times are seconds since the scheduler's journal began.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
@@ -59,6 +59,19 @@ class Curves:
         """The admissible global batch sizes of one job, ascending."""
         return self.batch_size[self.batch_offset[job] : self.batch_offset[job + 1]]
 
+    def take(self, rows: Ints) -> Curves:
+        """The curves of these jobs alone."""
+        entries, offset = _ragged_rows(self.offset, rows)
+        batches, batch_offset = _ragged_rows(self.batch_offset, rows)
+        return Curves(self.epoch_s[entries], offset, self.batch_size[batches], batch_offset)
+
+
+def _ragged_rows(offset: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Where the entries of these rows lie, and their own offsets."""
+    lengths = np.diff(offset)[rows]
+    taken = np.concatenate(([0], np.cumsum(lengths)))
+    return np.arange(taken[-1]) + np.repeat(offset[rows] - taken[:-1], lengths), taken
+
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
@@ -85,6 +98,17 @@ class Jobs:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def take(self, rows: Ints) -> Jobs:
+        """These jobs alone; rows ascending, so that their order stays."""
+        columns: dict[str, Any] = {}
+        for field_ in fields(self):
+            column = getattr(self, field_.name)
+            if isinstance(column, tuple):
+                columns[field_.name] = tuple(column[row] for row in rows.tolist())
+            else:
+                columns[field_.name] = column.take(rows)
+        return Jobs(**columns)
 
     @property
     def elastic(self) -> Bools:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         stop,
         submit,
     )
+    from raysched.errors import PromisesAtStake
     from raysched.jobs import InvalidJob, Utility
     from raysched.runtime.loop import batches, epochs, prepare, report
     from raysched.runtime.trainer import TorchTrainer
@@ -28,6 +29,7 @@ _HOMES = {
     "Connection": "raysched.api",
     "InvalidJob": "raysched.jobs",
     "JobHandle": "raysched.api",
+    "PromisesAtStake": "raysched.errors",
     "TorchTrainer": "raysched.runtime.trainer",
     "Utility": "raysched.jobs",
     "batches": "raysched.runtime.loop",
@@ -47,6 +49,7 @@ __all__ = [
     "Connection",
     "InvalidJob",
     "JobHandle",
+    "PromisesAtStake",
     "TorchTrainer",
     "Utility",
     "batches",

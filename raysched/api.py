@@ -85,10 +85,17 @@ def set_policy(
     *,
     policy_parameters: Mapping[str, Any] | None = None,
     loaning_parameters: Mapping[str, Any] | None = None,
+    break_promises: bool = False,
 ) -> dict[str, Any]:
     """Switch the policy, the loaning or both on the live cluster. Running jobs run on.
 
-    None keeps what is; a new policy brings its own default loaning unless one is named.
+    None keeps what is; a new policy brings its own default loaning unless one is named. What the
+    policy before promised (admitted deadlines, schedules) is kept on GPUs reserved for it, unless
+    `break_promises`.
+
+    Raises:
+        PolicyError: The policy or a parameter is unknown, or it cannot decide on this cluster.
+        PromisesAtStake: Some promise could not be kept; says which, and nothing is switched.
     """
     return dict(
         _ask(
@@ -97,6 +104,7 @@ def set_policy(
             loaning,
             None if policy_parameters is None else dict(policy_parameters),
             None if loaning_parameters is None else dict(loaning_parameters),
+            break_promises,
         )
     )
 

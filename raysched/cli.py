@@ -158,14 +158,22 @@ def policy_list(as_json: bool) -> None:
 @policy.command("set")
 @click.argument("name")
 @click.option("--loaning", help="Whether inference servers are lent; default: the policy's own.")
+@click.option("--break-promises", is_flag=True, help="Drop what jobs were promised before.")
 @_parameter
 @_address
 @_json
 def policy_set(
-    name: str, loaning: str | None, parameters: tuple[str, ...], address: str | None, as_json: bool
+    name: str,
+    loaning: str | None,
+    break_promises: bool,
+    parameters: tuple[str, ...],
+    address: str | None,
+    as_json: bool,
 ) -> None:
-    """Switch the policy of the live cluster. Running jobs run on."""
-    now = _connected(address).set_policy(name, loaning, policy_parameters=_parsed(parameters))
+    """Switch the policy of the live cluster. Running jobs run on, promises are kept."""
+    now = _connected(address).set_policy(
+        name, loaning, policy_parameters=_parsed(parameters), break_promises=break_promises
+    )
     _print(now, f"policy {now['policy']}, loaning {now['loaning']}", as_json)
 
 

@@ -1,23 +1,32 @@
-"""Between the state and the policy: the problem as it stands, and the answer carried out."""
+"""Between the state and the policy: the problem as it stands, and the answer carried out.
+
+Jobs whose promise the engine keeps (`promises.inherited`) stand apart from both: they are placed
+first, on the training pool, and the policy sees neither them nor the GPUs that they will need.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from policies.problem import Allocation, Decision, Jobs, Problem, Servers
-from policies.reason import Reason
-from raysched import grants
+from policies.problem import Allocation, Decision, Ints, Jobs, Problem, Servers
+from policies.reason import Reason, because
+from raysched import grants, promises
 from raysched.actions import Action, Reject
 from raysched.performance import predicted_epoch_s
 from raysched.placement import Placed, Room, Wanted, place
 from raysched.state import Job, State
 
 
-def problem(state: State, jobs: Jobs) -> Problem:
-    """What the policy may look at now."""
+def problem(state: State, jobs: Jobs, apart: Sequence[Job]) -> Problem:
+    """What the policy may look at now: not the jobs `apart`, nor the GPUs promised to them."""
     servers = _servers(state)
+    if apart:
+        ids = {job.id for job in apart}
+        jobs = jobs.take(np.flatnonzero([job not in ids for job in jobs.ids]))
+        servers = replace(servers, gpus=servers.gpus - _promised_gpus(state, servers, apart))
     column = {server: index for index, server in enumerate(servers.ids)}
     placed = np.zeros((len(jobs), len(servers.ids)), dtype=np.int64)
     for row, job_id in enumerate(jobs.ids):
@@ -46,7 +55,24 @@ def apply(state: State, decision: Decision) -> tuple[list[Action], list[str]]:
         actions += grants.want(state, job, placed.servers, placed.shortfall or reason)
         if job.target != before:
             changed.append(job.id)
+    _note_promises(state, decision.allocations)
     return actions, changed
+
+
+def broken_promises(state: State) -> dict[str, str]:
+    """Why the engine could not keep the promises of these jobs, were another policy chosen now."""
+    jobs = promises.promised(state)
+    gpus = promises.owned_gpus(state)
+    too_many = promises.unkeepable(jobs, gpus, state.now_s)
+    broken = {
+        job.id: f"the plans need {promises.peak_gpus(jobs, state.now_s)} GPUs of the training "
+        f"pool, which has {gpus}"
+        for job in too_many
+    }
+    for job_id, placed in _place_promised(state, jobs).items():
+        if placed.shortfall is not None:
+            broken.setdefault(job_id, str(placed.shortfall))
+    return broken
 
 
 def predicted_s(state: State, job: Job, workers: int) -> float:
@@ -70,11 +96,77 @@ def _servers(state: State) -> Servers:
 def _placements(
     state: State, allocations: Mapping[str, Allocation]
 ) -> list[tuple[Job, Placed, Reason]]:
-    """Workers on servers for every job that the policy allocated and that has epochs left."""
-    jobs = [job for job in state.live_jobs() if job.id in allocations and not job.trained]
+    """Workers on servers: for jobs with a promise to keep, then for every job that the policy
+    allocated and that has epochs left."""
+    apart = promises.inherited(state)
+    held = _place_promised(state, apart)
+    jobs = [
+        j for j in state.live_jobs() if j.id in allocations and not j.trained and not j.inherited
+    ]
     wanted = [_wanted(state, job, allocations[job.id]) for job in jobs]
-    placed = place(wanted, _rooms(state))
-    return [(job, placed[job.id], allocations[job.id].reason) for job in jobs]
+    rest = [job for job in state.live_jobs() if job.id not in held]
+    occupied = [(job, job.target) for job in rest]
+    occupied += [(job, held[job.id].servers) for job in apart]
+    placed = place(wanted, _rooms(state, occupied))
+    return [
+        *((job, held[job.id], _keeps_promise(state, job)) for job in apart),
+        *((job, placed[job.id], allocations[job.id].reason) for job in jobs),
+    ]
+
+
+def _place_promised(state: State, jobs: Sequence[Job]) -> dict[str, Placed]:
+    """The sizes that were promised for now, on the training pool: beside the other jobs if they
+    fit there, else in the place of these."""
+    wanted = []
+    for job in jobs:
+        workers = promises.workers_at(job, state.now_s)
+        owned = {s: n for s, n in job.target.items() if _is_owned(state, s)}
+        gpus = job.spec.gpus_per_worker
+        wanted.append(Wanted(job.id, workers, workers, gpus, standing=owned))
+    everyone = [(job, job.target) for job in state.live_jobs()]
+    placed = place(wanted, _owned_rooms(state, everyone))
+    if any(found.shortfall is not None for found in placed.values()):
+        placed = place(wanted, _owned_rooms(state, [(job, job.target) for job in jobs]))
+    return placed
+
+
+def _promised_gpus(state: State, servers: Servers, jobs: Sequence[Job]) -> Ints:
+    """[servers] GPUs on which promised workers stand, and those by which their plans will grow:
+    these where most is left, so that what grows finds it together."""
+    column = {server: at for at, server in enumerate(servers.ids)}
+    taken = np.zeros(len(column), dtype=np.int64)
+    placed = _place_promised(state, jobs)
+    for job in jobs:
+        for server, workers in placed[job.id].servers.items():
+            taken[column[server]] += workers * job.spec.gpus_per_worker
+    growth = promises.peak_gpus(jobs, state.now_s) - int(taken.sum())
+    left = np.where(servers.on_loan, 0, np.maximum(servers.gpus - taken, 0))
+    for at in np.argsort(-left, kind="stable").tolist():
+        more = min(growth, int(left[at]))
+        taken[at] += more
+        growth -= more
+    return taken
+
+
+def _keeps_promise(state: State, job: Job) -> Reason:
+    return because(
+        "keeps to the plan that was promised before policy {policy} was chosen: {workers} workers "
+        "now, done by {until_s:.0f} s",
+        policy=state.policy.name,
+        workers=promises.workers_at(job, state.now_s),
+        until_s=job.promise.until_s if job.promise else state.now_s,
+    )
+
+
+def _note_promises(state: State, allocations: Mapping[str, Allocation]) -> None:
+    for job_id, allocation in allocations.items():
+        job = state.live.get(job_id)
+        if job is None or job.inherited:
+            continue
+        if allocation.promise is None and job.promise is not None:
+            promises.drop(job, allocation.reason)
+        elif allocation.promise is not None:
+            job.promise, job.promise_over = allocation.promise, ""
 
 
 def _wanted(state: State, job: Job, allocation: Allocation) -> Wanted:
@@ -96,11 +188,21 @@ def _within_range(job: Job, workers: int) -> int:
     return 0 if workers < job.spec.min_workers else min(workers, job.spec.max_workers)
 
 
-def _rooms(state: State) -> list[Room]:
-    """Servers as placement sees them: GPUs on their way to be free count as free."""
+def _is_owned(state: State, server: str) -> bool:
+    known = state.servers.get(server)
+    return known is not None and known.pool == "training"
+
+
+def _owned_rooms(state: State, occupied: Iterable[tuple[Job, Mapping[str, int]]]) -> list[Room]:
+    return [room for room in _rooms(state, occupied) if not room.on_loan]
+
+
+def _rooms(state: State, occupied: Iterable[tuple[Job, Mapping[str, int]]]) -> list[Room]:
+    """Servers as placement sees them, with jobs and where they stand: GPUs on their way to be
+    free count as free."""
     standing: dict[str, int] = {}
-    for job in state.live_jobs():
-        for server, workers in job.target.items():
+    for job, servers_of_job in occupied:
+        for server, workers in servers_of_job.items():
             gpus = workers * job.spec.gpus_per_worker
             standing[server] = standing.get(server, 0) + gpus
     servers = _servers(state)

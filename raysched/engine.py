@@ -7,11 +7,11 @@ loop) and to report the answer as an event, so that decisions are facts like all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from policies.problem import Policy, Problem
-from raysched import decisions, events, grants, lending, triggers
+from policies.problem import Decision, Policy, Problem
+from raysched import decisions, events, grants, lending, promises, triggers
 from raysched.actions import Action, AskLoaning, AskPolicy, Offer, ReleaseGrant
 from raysched.columns import JobColumns
 from raysched.events import Event
@@ -80,9 +80,9 @@ class Engine:
         self._touch(event, actions)
         return actions + self._asks()
 
-    def problem(self) -> Problem:
-        """What the policy is asked: call it right after the `AskPolicy` that it answers."""
-        return decisions.problem(self.state, self._columns.jobs(self.state))
+    def problem(self, apart: Sequence[Job]) -> Problem:
+        """What a policy is asked now, but for the jobs `apart` and what was promised to them."""
+        return decisions.problem(self.state, self._columns.jobs(self.state), apart)
 
     def next_due_s(self) -> float | None:
         """When time alone makes something due: the body then sends `TimePassed`."""
@@ -106,6 +106,7 @@ class Engine:
         if state.servers.pop(event.server, None) is None:
             return []
         state.ledger.accounts.pop(event.server)
+        promises.void_unkeepable(state)
         triggers.policy_due(state, f"{event.server} was lost")
         actions: list[Action] = []
         for job in state.live_jobs():
@@ -119,6 +120,7 @@ class Engine:
         account = self.state.ledger.accounts.get(event.server)
         if account is not None and account.foreign != event.gpus:
             account.foreign = event.gpus
+            promises.void_unkeepable(self.state)
             triggers.policy_due(self.state, f"others use {event.gpus} GPUs of {event.server}")
         return []
 
@@ -251,7 +253,11 @@ class Engine:
         state = self.state
         policy, parameters = event.policy, dict(event.policy_parameters)
         self._policy = self._load_policy(policy, parameters)
-        state.policy = _switched(state.policy, policy, parameters)
+        before, state.policy = state.policy, _switched(state.policy, policy, parameters)
+        if event.break_promises:
+            promises.break_all(state)
+        elif state.policy is not before:
+            promises.inherit(state)
         state.loaning = _switched(state.loaning, event.loaning, dict(event.loaning_parameters))
         triggers.policy_due(state, f"the policy is now {event.policy}")
         if state.inference is not None:
@@ -260,6 +266,7 @@ class Engine:
 
     def _time_passed(self, event: events.TimePassed) -> list[Action]:
         triggers.periods_over(self.state, self._policy.interval_s)
+        promises.expire(self.state)
         return []
 
     def _policy_decided(self, event: events.PolicyDecided) -> list[Action]:
@@ -267,8 +274,12 @@ class Engine:
             return []
         self.state.policy.memory = event.memory
         self.state.policy.review_at_s = event.decision.review_at_s
-        actions, changed = decisions.apply(self.state, event.decision)
+        return self._apply(event.decision)
+
+    def _apply(self, decision: Decision) -> list[Action]:
+        actions, changed = decisions.apply(self.state, decision)
         self._columns.touch(changed)
+        self.state.plan_step_s = promises.next_change_s(self.state)
         return actions
 
     def _loaning_decided(self, event: events.LoaningDecided) -> list[Action]:
@@ -282,9 +293,10 @@ class Engine:
 
     def _decision_failed(self, event: events.DecisionFailed) -> list[Action]:
         setting = self.state.policy if event.asked == "policy" else self.state.loaning
-        if triggers.answered(setting, event.ask):
-            setting.error = event.error
-        return []
+        if not triggers.answered(setting, event.ask):
+            return []
+        setting.error = event.error
+        return self._apply(Decision({})) if event.asked == "policy" else []  # promises are kept
 
     # -- after a restart
 

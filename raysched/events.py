@@ -206,13 +206,17 @@ class LoanClosed:
 
 @dataclass(frozen=True, slots=True)
 class PolicySwitched:
-    """An operator chose a policy and a loaning, each with parameters."""
+    """An operator chose a policy and a loaning, each with parameters.
+
+    What an earlier policy promised is kept, unless the operator said to break it.
+    """
 
     at_s: float
     policy: str
     policy_parameters: Mapping[str, Any] = field(default_factory=dict)
     loaning: str = "off"
     loaning_parameters: Mapping[str, Any] = field(default_factory=dict)
+    break_promises: bool = False
     kind: Literal["policy_switched"] = "policy_switched"
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from loaning.problem import Loaning, LoanProblem
-from policies.problem import Policy, Problem
-from raysched import lending
+from policies.problem import NO_MEMORY, Policy, Problem
+from raysched import lending, promises
 from raysched.actions import AskLoaning, AskPolicy
 from raysched.engine import Engine
 from raysched.events import DecisionFailed, LoaningDecided, PolicyDecided
@@ -65,13 +65,21 @@ def question(
     """What `ask` asks, on the state right after the event that led to it."""
     state = engine.state
     if isinstance(ask, AskPolicy):
-        return PolicyQuestion(ask.ask, engine.policy, engine.problem(), state.policy.memory)
+        return PolicyQuestion(
+            ask.ask, engine.policy, engine.problem(promises.inherited(state)), state.policy.memory
+        )
     problem = lending.problem(state)
     if problem is None:
         return None
     setting = state.loaning
     loaning = load_loaning(setting.name, setting.parameters)
     return LoaningQuestion(ask.ask, loaning, problem, setting.memory)
+
+
+def trial(engine: Engine, policy: Policy, *, break_promises: bool) -> PolicyQuestion:
+    """What `policy` would be asked first, were it chosen now. Its answer changes nothing."""
+    apart = [] if break_promises else promises.promised(engine.state)
+    return PolicyQuestion(0, policy, engine.problem(apart), NO_MEMORY)
 
 
 def _told(error: Exception) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from policies.problem import Promise
 from policies.reason import Reason, because
 from raysched.actions import Grant
 from raysched.events import InferenceConfigured, Pool
@@ -51,6 +52,12 @@ class Job:
     batch_size: int = 0
     attained_gpu_s: float = 0.0
     times: EpochTimes = field(default_factory=EpochTimes)
+    promise: Promise | None = None
+    """The plan that was promised when the job was admitted."""
+    inherited: bool = False
+    """The policy that gave the promise is gone: the engine keeps it."""
+    promise_over: str = ""
+    """Why the last promise does not hold any more."""
     ended_s: float | None = None
 
     @property
@@ -151,6 +158,8 @@ class State:
     """Measured seconds from a grant's pick-up to training: a running mean."""
     events: int = 0
     """Events taken in so far: random seeds come from it."""
+    plan_step_s: float | None = None
+    """When a plan that the engine keeps for a job takes its next step, or is over."""
     last_grant: int = 0
     last_ask: int = 0
     reconciling: bool = False

@@ -38,11 +38,14 @@ def answered(setting: Setting, ask_id: int) -> bool:
 
 
 def next_due_s(state: State, interval_s: float | None) -> float | None:
-    """When the policy's period or its `review_at_s` is up. None: nothing is waited for."""
+    """When the policy's period or its `review_at_s` is up, or a promised plan takes a step.
+
+    None: nothing is waited for.
+    """
     if not state.live_jobs():
         return None
     setting = state.policy
-    times = [] if setting.review_at_s is None else [setting.review_at_s]
+    times = [at_s for at_s in (setting.review_at_s, state.plan_step_s) if at_s is not None]
     if interval_s is not None:
         times.append((setting.asked_s or 0.0) + interval_s)
     return min(times, default=None)
@@ -53,4 +56,4 @@ def periods_over(state: State, interval_s: float | None) -> None:
     due_s = next_due_s(state, interval_s)
     if due_s is not None and state.now_s >= due_s:
         policy_due(state, "its period is over")
-        state.policy.review_at_s = None
+        state.policy.review_at_s = state.plan_step_s = None

@@ -53,11 +53,24 @@ def explain(state: State, job: Job, now_s: float) -> dict[str, Any]:
     return {
         **job_view(job, now_s),
         "reason_numbers": dict(job.reason.numbers),
+        "promise": _promise(job),
+        "promise_over": job.promise_over,
         "policy": state.policy.name,
         "epoch_s": {n: round(float(s), 3) for n, s in zip(sizes, epoch_s, strict=True)},
         "measured_at": sorted(job.times.mean_s),
         "remaining_s": {n: round(float(s) * left, 1) for n, s in zip(sizes, epoch_s, strict=True)},
         "waits_for_gpus": _missing_gpus(state, job),
+    }
+
+
+def _promise(job: Job) -> dict[str, Any] | None:
+    """The plan that the job was promised: seconds and workers from then on."""
+    if job.promise is None:
+        return None
+    return {
+        "until_s": job.promise.until_s,
+        "plan": [[step.start_s, step.workers] for step in job.promise.plan],
+        "kept_by": "the scheduler" if job.inherited else "the policy",
     }
 
 

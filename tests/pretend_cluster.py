@@ -7,7 +7,7 @@ It keeps its own books of who really uses what, apart from the engine's ledger.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from loaning import registry as loaning_registry
 from policies import registry as policy_registry
@@ -38,6 +38,7 @@ from raysched.events import (
     ReplicasObserved,
     ServerAdded,
     ServerLost,
+    TimePassed,
     WorkersStarted,
     WorkersStopped,
 )
@@ -49,10 +50,15 @@ EPOCH_S = 4.0
 
 
 def spec(
-    name: str = "job", workers: tuple[int, int] = (1, 4), *, epochs: int = 4, gpus: int = 1
+    name: str = "job",
+    workers: tuple[int, int] = (1, 4),
+    *,
+    epochs: int = 4,
+    gpus: int = 1,
+    **rest: Any,
 ) -> JobSpec:
     """A small job."""
-    return JobSpec(name, epochs, *workers, batch_size=64, gpus_per_worker=gpus)
+    return JobSpec(name, epochs, *workers, batch_size=64, gpus_per_worker=gpus, **rest)
 
 
 @dataclass
@@ -120,8 +126,14 @@ class PretendCluster:
         self.tell(InferenceConfigured(self.now_s, "app", 2, 20.0, 2.0))
         self.see_replicas()
 
-    def switch(self, policy: str, loaning: str = "off") -> None:
-        self.tell(PolicySwitched(self.now_s, policy, {}, loaning, {}))
+    def switch(
+        self, policy: str, loaning: str = "off", *, break_promises: bool = False, **parameters: Any
+    ) -> None:
+        self.tell(PolicySwitched(self.now_s, policy, parameters, loaning, {}, break_promises))
+
+    def pass_time(self, seconds: float) -> None:
+        self.now_s += max(seconds, 0.0)
+        self.tell(TimePassed(self.now_s))
 
     def submit(self, job: str, job_spec: JobSpec) -> None:
         self.tell(JobSubmitted(self.now_s, job, job_spec))
@@ -237,7 +249,9 @@ class PretendCluster:
         for _ in range(500):
             self.settle()
             running = [j.id for j in self.engine.state.live_jobs() if j.phase == "running"]
-            if not running:
+            if not running and (step_s := self.engine.state.plan_step_s) is not None:
+                self.pass_time(step_s - self.now_s)
+            elif not running:
                 return
             for job in running:
                 self.finish_epoch(job)

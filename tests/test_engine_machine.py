@@ -42,12 +42,18 @@ class Brain(RuleBasedStateMachine):
         alive = [job.id for job in self.cluster.engine.state.live_jobs()]
         return alive[index % len(alive)] if alive else None
 
-    @rule(size=sizes, gpus=st.integers(1, 2), epochs=st.integers(1, 4))
-    def submit(self, size, gpus, epochs):
+    @rule(
+        size=sizes,
+        gpus=st.integers(1, 2),
+        epochs=st.integers(1, 4),
+        deadline_s=st.sampled_from([None, None, 60.0, 400.0, 3000.0]),
+    )
+    def submit(self, size, gpus, epochs, deadline_s):
         self.submitted += 1
         least, more = size
         workers = (min(least, 4 // gpus), min(least, 4 // gpus) + more)
-        self.cluster.submit(f"j{self.submitted}", spec(workers=workers, gpus=gpus, epochs=epochs))
+        described = spec(workers=workers, gpus=gpus, epochs=epochs, deadline_s=deadline_s)
+        self.cluster.submit(f"j{self.submitted}", described)
 
     @rule()
     def decide(self):
@@ -93,9 +99,13 @@ class Brain(RuleBasedStateMachine):
     def unfence(self):
         self.cluster.unfence()
 
-    @rule(policy=policies, loaning=st.sampled_from(["off", "aryl"]))
-    def switch(self, policy, loaning):
-        self.cluster.switch(policy, loaning)
+    @rule(policy=policies, loaning=st.sampled_from(["off", "aryl"]), break_promises=st.booleans())
+    def switch(self, policy, loaning, break_promises):
+        self.cluster.switch(policy, loaning, break_promises=break_promises)
+
+    @rule(seconds=st.sampled_from([1.0, 30.0, 500.0]))
+    def pass_time(self, seconds):
+        self.cluster.pass_time(seconds)
 
     @rule(server=st.sampled_from(["t2", "i2"]))
     def lose_and_replace_a_server(self, server):

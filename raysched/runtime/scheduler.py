@@ -19,9 +19,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from loaning import registry as loaning_registry
 from policies import registry as policy_registry
+from policies.problem import Policy, PolicyError
 from raysched import admission, views
-from raysched.errors import NotConnected
+from raysched.decisions import broken_promises
+from raysched.errors import NotConnected, PromisesAtStake
 from raysched.events import (
+    DecisionFailed,
     EpochFinished,
     GrantTaken,
     InferenceConfigured,
@@ -33,6 +36,7 @@ from raysched.events import (
 )
 from raysched.jobs import InvalidJob, JobSpec
 from raysched.journal import Journal
+from raysched.questions import trial
 from raysched.runtime import groups, link, watch
 from raysched.runtime.body import Body
 from raysched.runtime.cluster import session_dir
@@ -194,9 +198,13 @@ class Scheduler:
         loaning: str | None = None,
         policy_parameters: dict[str, Any] | None = None,
         loaning_parameters: dict[str, Any] | None = None,
+        break_promises: bool = False,
     ) -> dict[str, Any]:
         """Switch policy, loaning or both, live. None keeps what is; a new policy brings its own
-        default loaning. Raises `PolicyError` for unknown names and bad parameters."""
+        default loaning.
+
+        Raises `PolicyError` for unknown names, bad parameters, and a policy that cannot decide on
+        the cluster as it stands; `PromisesAtStake` where promises could not be kept."""
         await self._ready.wait()
         state = self._body.engine.state
         if policy is None:
@@ -206,15 +214,35 @@ class Scheduler:
             # In a thread: a policy's kernels are compiled at its first import.
             chosen = await asyncio.to_thread(policy_registry.load, policy, parameters)
             loaning = loaning or chosen.default_loaning
+            if (policy, parameters) != (state.policy.name, state.policy.parameters):
+                await self._try_out(chosen, break_promises)
         loaning = loaning or state.loaning.name
         if loaning_parameters is None and loaning == state.loaning.name:
             loaning_parameters = state.loaning.parameters
         await asyncio.to_thread(loaning_registry.load, loaning, loaning_parameters or {})
         now_s = self._body.now_s()
         await self._body.tell(
-            PolicySwitched(now_s, policy, parameters, loaning, dict(loaning_parameters or {}))
+            PolicySwitched(
+                now_s, policy, parameters, loaning, dict(loaning_parameters or {}), break_promises
+            )
         )
         return {"policy": policy, "loaning": loaning}
+
+    async def _try_out(self, policy: Policy, break_promises: bool) -> None:
+        """Have the policy decide on the real state, to no effect; refuse it where that fails."""
+        posed = trial(self._body.engine, policy, break_promises=break_promises)
+        answer = await asyncio.to_thread(posed.answer, self._body.now_s())
+        if isinstance(answer, DecisionFailed):
+            raise PolicyError(
+                f"policy {policy.name} cannot decide on the cluster as it stands: {answer.error}"
+            )
+        broken = {} if break_promises else broken_promises(self._body.engine.state)
+        if broken:
+            whys = "; ".join(f"{job}: {why}" for job, why in broken.items())
+            raise PromisesAtStake(
+                f"policy {policy.name} would break what was promised to {whys}; "
+                "to switch all the same, add break_promises=True (--break-promises)"
+            )
 
     async def configure_inference(self, event: InferenceConfigured, lender: Lender) -> None:
         """Name the inference deployment that may lend, and the hand that scales it."""
