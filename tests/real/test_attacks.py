@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 import raysched
+from policies import registry
 from raysched import api
 from raysched.demo import digits
 from raysched.history import History
@@ -53,7 +54,12 @@ def submit(data, tmp_path) -> Callable[..., api.JobHandle]:
     """Submit a job on the digits: 1.4 s an epoch on one simulated GPU."""
 
     def submit_job(
-        name: str, workers: int | tuple[int, int], epochs: int, gpus_per_worker: int = 1
+        name: str,
+        workers: int | tuple[int, int],
+        epochs: int,
+        gpus_per_worker: int = 1,
+        deadline: float | None = None,
+        expected: float | None = None,
     ) -> api.JobHandle:
         return raysched.submit(
             raysched.TorchTrainer(
@@ -63,6 +69,8 @@ def submit(data, tmp_path) -> Callable[..., api.JobHandle]:
                 epochs=epochs,
                 workers=workers,
                 gpus_per_worker=gpus_per_worker,
+                deadline=deadline,
+                expected=expected,
                 batch_size=128,
                 checkpoint=tmp_path,
             )
@@ -129,17 +137,39 @@ def test_jobs_run_on_without_the_scheduler_and_are_resized_after_it_came_back(su
     assert [e.epoch for e in told["wide"].epochs] == list(range(30))
 
 
-def test_the_policy_is_switched_while_jobs_run(submit, scheduler):
-    first = submit("first", (1, 4), epochs=12)
-    wait_for(has_trained("first", 1), "an epoch")
-    assert api.set_policy("fifo") == {"policy": "fifo", "loaning": "off"}
-    second = submit("second", (1, 4), epochs=4)
-    wait_for(lambda: job("second")["workers"] == 1, "fifo's size")
+def test_every_policy_is_switched_to_and_from_while_jobs_run(submit, scheduler):
+    steady = submit("steady", (1, 3), epochs=200)
+    wait_for(has_trained("steady", 1), "an epoch")
+    for policy in registry.names():
+        epochs = job("steady")["epochs_done"]
+        assert api.set_policy(policy, "off") == {"policy": policy, "loaning": "off"}
+        wait_for(has_trained("steady", epochs + 2), f"epochs under {policy}")
+        found = api.status()
+        assert (found["policy"], found["policy_error"]) == (policy, "")
+        assert api.explain("steady")["policy"] == policy
+    told = history(scheduler)
+    assert set(registry.names()) <= {policy for _, policy, _ in told.policies}
+    assert told.jobs["steady"].losses == 0
+    epochs_run = [e.epoch for e in told.jobs["steady"].epochs]
+    assert epochs_run == list(range(len(epochs_run)))
     api.set_policy("aryl", "off")
-    first.result(PATIENCE_S)
-    second.result(PATIENCE_S)
-    told = history(scheduler).jobs
-    assert all(told[name].epochs_repeated == 0 for name in ("first", "second"))
+    api.cancel("steady")
+    with pytest.raises(Exception, match="cancelled"):
+        steady.result(PATIENCE_S)
+
+
+def test_an_admitted_deadline_is_kept_after_the_policy_was_switched(submit):
+    api.set_policy("elasticflow", "off")
+    due = submit("due", (1, 4), epochs=10, deadline=60.0, expected=14.0)
+    wait_for(has_trained("due", 1), "an epoch")
+    assert api.explain("due")["promise"]["kept_by"] == "the policy"
+    api.set_policy("fifo")
+    rival = submit("rival", (1, 2), epochs=2)
+    assert api.explain("due")["promise"]["kept_by"] == "the scheduler"
+    due.result(PATIENCE_S)
+    assert job("due")["age_s"] <= 60.0
+    rival.result(PATIENCE_S)
+    api.set_policy("aryl", "off")
 
 
 def test_a_job_is_preempted_to_nothing_and_resumed_by_a_third_partys_policy(submit, scheduler):
