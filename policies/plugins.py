@@ -13,6 +13,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from policies.papers import cited
 from policies.problem import PolicyError
 
 P = TypeVar("P")
@@ -52,11 +53,16 @@ class Registry(Generic[P]):
             raise BadParameter(f"{where}: {error}") from error
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Name, source, and parameters with their defaults, as JSON values."""
+        """Name, paper, section, and parameters with their defaults, as JSON values.
+
+        `paper` is None where the source is none of `PAPERS`; `section` is then all of the source.
+        """
         policy: Any = self.find(name)
+        paper, section = cited(policy.source)
         return {
             "name": name,
-            "source": policy.source,
+            "paper": paper,
+            "section": section,
             "parameters": {field.name: _default(field) for field in fields(policy)},
         }
 

@@ -151,7 +151,10 @@ def policy_list(as_json: bool) -> None:
     from policies import registry
 
     described = [registry.describe(name) for name in registry.names()]
-    lines = [f"{d['name']:<12} {d['source']}" for d in described]
+    lines = []
+    for found in described:
+        source = ", ".join(filter(None, (found["paper"], found["section"])))
+        lines.append(f"{found['name']:<12} {source}")
     _print(described, "\n".join(lines), as_json)
 
 
@@ -275,7 +278,7 @@ def _parsed(parameters: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _print(data: Any, text: str, as_json: bool) -> None:
-    click.echo(json.dumps(data, indent=2) if as_json else text)
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False) if as_json else text)
 
 
 def main() -> None:

@@ -64,11 +64,19 @@ def test_without_a_cluster_the_mend_is_said():
     refused(raysched("status", **NO_CLUSTER), "no Ray cluster answers")
 
 
-def test_the_policies_are_listed_with_source_and_parameters():
+def test_the_policies_are_listed_with_paper_section_and_parameters():
     listed = json.loads(raysched("policy", "list", "--json").stdout)
     by_name = {policy["name"]: policy for policy in listed}
     assert {"aryl", "fifo"} <= by_name.keys()
-    assert "004" in by_name["aryl"]["source"]
+    for name, paper in {
+        "modelarts": "An Optimal Resource Allocator",
+        "elasticflow": "ElasticFlow",
+        "oasis": "Online Job Scheduling",
+        "ffdl": "Effective Elastic Scaling",
+        "aryl": "Aryl",
+    }.items():
+        assert paper in by_name[name]["paper"]
+        assert "§" in by_name[name]["section"]
     assert by_name["aryl"]["parameters"]["interval_s"] == 60.0
     assert by_name["aryl"]["default_loaning"] == "aryl"
 

@@ -2,6 +2,7 @@ import pytest
 
 from loaning import registry
 from loaning.orchestrator import Aryl, Off
+from policies.papers import PAPERS
 
 
 def test_both_are_found_by_name():
@@ -12,7 +13,7 @@ def test_both_are_found_by_name():
 
 def test_parameters_are_described_with_their_defaults():
     described = registry.describe("aryl")
-    assert described["source"] == Aryl.source
+    assert described["paper"] == PAPERS["004"]
     assert described["parameters"]["headroom"] == Aryl().headroom
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from policies import registry
 from policies.aryl import Aryl
+from policies.papers import PAPERS
 from policies.problem import Policy, PolicyError
 from policies.registry import BadParameter, UnknownPolicy
 
@@ -85,13 +86,14 @@ def test_our_own_are_policies_and_need_no_parameters(name):
     policy = registry.load(name, {})
     assert isinstance(policy, Policy)
     assert policy.name == name
-    assert registry.describe(name)["source"]
+    assert registry.describe(name)["section"]
 
 
 def test_describes_as_json():
     assert json.loads(json.dumps(registry.describe("aryl"))) == {
         "name": "aryl",
-        "source": Aryl.source,
+        "paper": PAPERS["004"],
+        "section": Aryl.source.removeprefix("004 "),
         "default_loaning": "aryl",
         "parameters": {"interval_s": 60.0, "objective": "mckp"},
     }
