@@ -35,6 +35,9 @@ def _rules_for_jobs(jobs: Jobs) -> Iterator[Rule]:
     low, high, workers = jobs.min_workers, jobs.max_workers, jobs.workers
     yield "min_workers", low, low < 1, "from 1"
     yield "max_workers", high, high < low, "from min_workers"
+    asked = jobs.requested_workers
+    odd = (asked < low) | (asked > high)
+    yield "requested_workers", asked, odd, "from min_workers to max_workers"
     yield "gpus_per_worker", jobs.gpus_per_worker, jobs.gpus_per_worker < 1, "from 1"
     outside = (workers != 0) & ((workers < low) | (workers > high))
     yield "workers", workers, outside, "0, or from min_workers to max_workers"

@@ -15,8 +15,9 @@ from policies.standing import kept
 class Fifo:
     """004 §7.1 "Baseline": no elastic scaling, no capacity loaning, jobs in the order of arrival.
 
-    A job starts on its minimum number of workers and is never resized or preempted. The head of
-    the queue blocks: no later job overtakes it, even into GPUs that it cannot use (no backfill).
+    A job starts on the workers that it asked for (`requested_workers`) and is never resized or
+    preempted. The head of the queue blocks: no later job overtakes it, even into GPUs that it
+    cannot use (no backfill).
 
     Departures: a job that another policy had grown keeps its size (resizing is what fifo never
     does). Where servers were lost and the running jobs no longer fit, the latest submitted go
@@ -35,22 +36,23 @@ class Fifo:
         """Allocations in GPUs of the whole cluster; placement best fit decreasing."""
         check(problem)
         jobs = problem.jobs
-        base_gpus, standing_gpus = jobs.base_gpus, jobs.workers * jobs.gpus_per_worker
+        requested_gpus = jobs.requested_workers * jobs.gpus_per_worker
+        standing_gpus = jobs.workers * jobs.gpus_per_worker
         runs = kept(jobs, standing_gpus, problem.servers.total_gpus)
         free = problem.servers.total_gpus - int(standing_gpus[runs].sum())
         allocations = {}
         queued: list[int] = []
         for row, job in enumerate(jobs.ids):
-            needed = int(base_gpus[row])
+            needed = int(requested_gpus[row])
             if runs[row]:
                 workers, reason = int(jobs.workers[row]), _keeps(int(standing_gpus[row]))
             elif not queued and needed <= free:
-                workers, reason = int(jobs.min_workers[row]), _starts(needed, free)
+                workers, reason = int(jobs.requested_workers[row]), _starts(needed, free)
                 free -= needed
             else:
                 queued.append(row)
                 head = queued[0]
-                first = (jobs.ids[head], int(base_gpus[head]))
+                first = (jobs.ids[head], int(requested_gpus[head]))
                 workers, reason = 0, _waits(len(queued) - 1, *first, free)
             allocations[job] = Allocation(workers, reason)
         return Decision(allocations), NO_MEMORY
@@ -62,7 +64,7 @@ def _keeps(gpus: int) -> Reason:
 
 def _starts(needed: int, free: int) -> Reason:
     return because(
-        "takes its minimum of {needed} GPUs: first of the queue, {free} are free",
+        "takes the {needed} GPUs that it asked for: first of the queue, {free} are free",
         needed=needed,
         free=free,
     )

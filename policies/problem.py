@@ -83,6 +83,7 @@ class Jobs:
     priority: Ints  # larger first, where a policy looks at it
     min_workers: Ints
     max_workers: Ints
+    requested_workers: Ints  # the size under a scheduler that never resizes: min … max
     gpus_per_worker: Ints
     workers: Ints  # the standing target; 0: queued
     batch_size: Ints  # the standing global batch size

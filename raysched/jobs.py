@@ -44,6 +44,8 @@ class JobSpec:
     of the whole running time on the minimum number of workers; `deadline_s` counts from submission.
     Without a `gpu_type` its workers run on GPUs of any one type, with `mixes_gpus` on several at
     once. Without `checkpoints` it starts over whenever its workers stop, and so cannot be resized.
+    `requested_workers` is its size under a scheduler that never resizes (the minimum if left out);
+    `profile_epoch_s` the seconds of an epoch on min … max workers, where they were profiled.
     """
 
     name: str
@@ -60,6 +62,8 @@ class JobSpec:
     gpu_type: str = ""
     mixes_gpus: bool = False
     checkpoints: bool = True
+    requested_workers: int | None = None
+    profile_epoch_s: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         _at_least_one("epochs", self.epochs)
@@ -84,11 +88,25 @@ class JobSpec:
                 "checkpoints",
                 "a job without them starts over at each resize; use workers=N, or checkpoints",
             )
+        asked = self.requested_workers
+        if asked is not None and not self.min_workers <= asked <= self.max_workers:
+            raise InvalidJob("requested_workers", f"{asked} is out of the range of workers")
+        self._check_profile()
         if self.gpu_type and self.mixes_gpus:
             raise InvalidJob("mixes_gpus", f"with gpu_type={self.gpu_type!r} there is but one type")
         for name, seconds in (("deadline", self.deadline_s), ("expected", self.expected_s)):
             if seconds is not None and not seconds > 0:
                 raise InvalidJob(name, f"{seconds} s is not a time to come; use a positive one")
+
+    def _check_profile(self) -> None:
+        profile = self.profile_epoch_s
+        if profile is None:
+            return
+        sizes = self.max_workers - self.min_workers + 1
+        if len(profile) != sizes or not all(0 < epoch_s < math.inf for epoch_s in profile):
+            raise InvalidJob(
+                "profile_epoch_s", f"needs {sizes} positive numbers of seconds, one for each size"
+            )
 
     @property
     def base_gpus(self) -> int:

@@ -1,7 +1,7 @@
 """How long an epoch takes by number of workers: measured where it was seen, predicted elsewhere.
 
 Sources, best first (ruling 11): what this job reported, what earlier jobs of the same name and
-shape reported, the user's `expected`, a stated prior.
+shape reported, at sizes that neither saw its profile, the user's `expected`, a stated prior.
 """
 
 from __future__ import annotations
@@ -43,20 +43,28 @@ def predicted_epoch_s(
 ) -> NDArray[np.float64]:
     """[max - min + 1] seconds of an epoch on min … max workers.
 
-    Seen sizes as measured; others from `serial + parallel / workers` fitted to the seen ones
-    (with a single seen size `serial` is 0: linear scaling, as in 004 §5).
+    Seen sizes as measured; others from the profile, or from `serial + parallel / workers` fitted
+    to the seen ones (with a single seen size `serial` is 0: linear scaling, as in 004 §5).
     """
     sizes = np.arange(spec.min_workers, spec.max_workers + 1, dtype=np.float64)
     earlier = history.get(shape_of(spec), EpochTimes()).mean_s
     seen = own.mean_s or earlier
+    if spec.profile_epoch_s is not None:
+        return _with_seen(np.array(spec.profile_epoch_s), spec, seen)
     if not seen:
         at_minimum = PRIOR_EPOCH_S if spec.expected_s is None else spec.expected_s / spec.epochs
         return at_minimum * spec.min_workers / sizes
-    curve = _fitted(seen, sizes)
+    # Without a profile noise may say so, but no size is predicted slower than a smaller one.
+    return np.minimum.accumulate(_with_seen(_fitted(seen, sizes), spec, seen))
+
+
+def _with_seen(
+    curve: NDArray[np.float64], spec: JobSpec, seen: Mapping[int, float]
+) -> NDArray[np.float64]:
     for workers, epoch_s in seen.items():
         if spec.min_workers <= workers <= spec.max_workers:
             curve[workers - spec.min_workers] = epoch_s
-    return np.minimum.accumulate(curve)  # a larger size is never predicted slower than a smaller
+    return curve
 
 
 def _fitted(seen: Mapping[int, float], sizes: NDArray[np.float64]) -> NDArray[np.float64]:

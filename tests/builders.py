@@ -27,6 +27,7 @@ class Job:
     gpus: int
     running: int
     on: Mapping[str, int] = field(default_factory=dict)
+    requested: int = 0  # 0: the minimum
     deadline_s: float = np.inf
     utility: tuple[float, float, float] = (np.nan, np.nan, np.nan)  # worth, steepness, target
     gpu_type: str = ""
@@ -122,6 +123,7 @@ def _job_columns(jobs: Sequence[Job]) -> Jobs:
         priority=np.zeros(len(jobs), dtype=np.int64),
         min_workers=_ints(job.workers[0] for job in jobs),
         max_workers=_ints(job.workers[1] for job in jobs),
+        requested_workers=_ints(job.requested or job.workers[0] for job in jobs),
         gpus_per_worker=_ints(job.gpus for job in jobs),
         workers=_ints(job.running for job in jobs),
         batch_size=np.full(len(jobs), BATCH_SIZE, dtype=np.int64),

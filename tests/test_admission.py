@@ -20,6 +20,8 @@ from tests.pretend_cluster import PretendCluster, spec
         ({"batch_size": 1}, "batch_size: 1 samples cannot be shared by 2 workers"),
         ({"deadline_s": 0.0}, r"deadline: 0.0 s is not a time to come"),
         ({"expected_s": -1.0}, r"expected: -1.0 s is not a time to come"),
+        ({"requested_workers": 3}, "requested_workers: 3 is out of the range of workers"),
+        ({"profile_epoch_s": (1.0,)}, "profile_epoch_s: needs 2 positive numbers of seconds"),
         ({"checkpoints": False}, r"checkpoints: a job without them starts over at each resize"),
         ({"gpu_type": "T4", "mixes_gpus": True}, "mixes_gpus: with gpu_type='T4' there is but one"),
     ],

@@ -31,6 +31,13 @@ def test_own_reports_beat_history():
     assert predicted_epoch_s(a_job(), EpochTimes({4: 1.0}), history)[2] == 1.0
 
 
+def test_a_profile_stands_where_nothing_was_seen_and_may_say_that_more_is_slower():
+    profiled = JobSpec("a", 10, 2, 5, batch_size=64, profile_epoch_s=(9.0, 7.0, 6.0, 8.0))
+    own = EpochTimes()
+    own.observe(3, 7.5)
+    assert predicted_epoch_s(profiled, own, {}).tolist() == [9.0, 7.5, 6.0, 8.0]
+
+
 def test_two_sizes_show_what_does_not_scale():
     curve = predicted_epoch_s(a_job(), EpochTimes({2: 1 + 6 / 2, 3: 1 + 6 / 3}), {})
     assert curve == pytest.approx(1 + 6 / np.array([2, 3, 4, 5]))

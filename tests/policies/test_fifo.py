@@ -24,6 +24,11 @@ def test_is_a_policy():
     assert (Fifo().name, Fifo().default_loaning, Fifo().interval_s) == ("fifo", "off", None)
 
 
+def test_a_job_starts_on_the_size_that_it_asked_for():
+    case = problem([job("a", (1, 4), requested=3)], [training(4)])
+    assert Fifo().decide(case, NO_MEMORY)[0].allocations["a"].workers == 3
+
+
 def test_jobs_start_on_their_minimum_in_the_order_of_arrival():
     jobs = [job("a", (2, 8)), job("b", 1, gpus=4), job("c", (1, 2))]
     assert sizes(jobs, [training(8)]) == {"a": 2, "b": 1, "c": 1}
