@@ -117,6 +117,8 @@ def _placements(
 def _place_promised(state: State, jobs: Sequence[Job]) -> dict[str, Placed]:
     """The sizes that were promised for now, on the training pool: beside the other jobs if they
     fit there, else in the place of these."""
+    if not jobs:
+        return {}
     wanted = []
     for job in jobs:
         workers = promises.workers_at(job, state.now_s)
