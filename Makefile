@@ -11,10 +11,10 @@ export RAY_USAGE_STATS_ENABLED ?= 0
 BIN := $(VENV)/bin
 READY := $(VENV)/.raysched-ready
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
-# Scripts are type-checked as files: they belong to no package.
-TYPED := raysched policies loaning serve_inference tests $(wildcard examples/*.py benchmarks/*.py)
+# Examples are type-checked as files: they belong to no package.
+TYPED := raysched policies loaning serve_inference tests benchmarks $(wildcard examples/*.py)
 
-.PHONY: help setup demo test test-real test-all check format clean
+.PHONY: help setup demo test test-real test-all check format bench clean
 
 help:
 	@echo 'make demo       a cluster on this machine: six jobs, one service, loans (5 minutes)'
@@ -23,6 +23,7 @@ help:
 	@echo 'make test-all   every test, with 20 times as many generated examples'
 	@echo 'make check      ruff, mypy --strict, import contracts'
 	@echo 'make format     what ruff can mend by itself'
+	@echo 'make bench      how fast the five systems decide, beside their naive forms (3 minutes)'
 	@echo 'make setup      the virtual environment alone'
 	@echo 'make clean      remove what all of these leave behind'
 	@echo 'VENV=DIR reuses another virtual environment, OUT=DIR moves what the demo writes.'
@@ -57,6 +58,9 @@ check: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.decide
 
 # The default environment only: one that VENV names may serve others too.
 clean:

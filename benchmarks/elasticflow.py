@@ -1,0 +1,133 @@
+"""elasticflow (001): one arrival, beside Algorithm 1 in plain Python over the same jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from benchmarks.measure import Question, Sample, require
+from benchmarks.problems import (
+    GPUS_PER_JOB,
+    concave_curves,
+    first,
+    later,
+    mixed,
+    problem,
+    with_deadlines,
+)
+from benchmarks.row import Row, Target
+from policies.elasticflow import ElasticFlow
+from policies.problem import NO_MEMORY, Decision, Floats, Ints, Memory, Problem
+from policies.share import SATISFIED, Claims, Plans, minimum_shares
+from policies.sizes import Sizes
+from policies.timeline import Timeline
+from tests.policies.literal_share import literal_shares
+
+POLICY = ElasticFlow()
+
+_SINCE_S = 100.0  # the decision before
+_ROUNDING_EPOCHS = 1e-6
+
+
+def arrival(name: str, jobs: int, target: Target | None = None) -> Row:
+    """The whole decision on one arrival, beside the fill of Algorithm 1 alone."""
+    return Row(
+        name,
+        Sample(f"{jobs:,} admitted jobs, a week of 5 min", partial(_ask, jobs), seeds=10),
+        target,
+        baseline="Algorithm 1 in plain Python",
+    )
+
+
+def arrives(jobs: int, seed: int) -> tuple[Problem, Memory]:
+    """`jobs` admitted jobs with their promises in the memory, and one that arrives."""
+    random = np.random.default_rng(seed)
+    demand = mixed(jobs + 1, random)
+    gpus = GPUS_PER_JOB * jobs
+    case = with_deadlines(problem(demand, concave_curves(demand, random), gpus, random), random)
+    decision, memory = POLICY.decide(first(case, jobs), NO_MEMORY)
+    refused = len(decision.rejected)
+    require(not refused, f"{refused} of the {jobs} jobs that should stand are not admitted")
+    return later(case, decision, _SINCE_S), json.loads(json.dumps(memory))
+
+
+def check_promises(case: Problem, decision: Decision) -> None:
+    """Each promise does what is left by its deadline, and together they fit."""
+    jobs = case.jobs
+    change_s, change_gpus = [], []
+    for row, job in enumerate(jobs.ids):
+        promise = decision.allocations[job].promise if job in decision.allocations else None
+        if promise is None:
+            continue
+        edges_s = np.array([*(step.start_s for step in promise.plan), promise.until_s])
+        workers = np.array([0, *(step.workers for step in promise.plan), 0])
+        epoch_s = jobs.curves.of(row)[0, np.maximum(workers[1:-1] - jobs.min_workers[row], 0)]
+        done = float((np.diff(edges_s) / epoch_s)[workers[1:-1] > 0].sum())
+        left = float(jobs.remaining_epochs[row])
+        require(promise.until_s <= jobs.deadline_s[row], f"{job} is promised after its deadline")
+        require(done >= left - _ROUNDING_EPOCHS, f"{job} is promised {done} epochs of {left}")
+        change_s.append(edges_s)
+        change_gpus.append(np.diff(workers) * jobs.gpus_per_worker[row])
+    most = _most_gpus(np.concatenate(change_s), np.concatenate(change_gpus))
+    require(most <= case.servers.owned_gpus, f"{most} GPUs are promised at once")
+
+
+def _most_gpus(change_s: Floats, change_gpus: Ints) -> int:
+    """The most GPUs in use at once."""
+    order = np.lexsort((change_gpus, change_s))  # those that are given back first
+    return int(np.cumsum(change_gpus[order]).max(initial=0))
+
+
+def _ask(jobs: int, seed: int) -> Question:
+    case, memory = arrives(jobs, seed)
+    timeline, claims = _claims(case)
+    order = np.argsort(case.jobs.deadline_s, kind="stable")
+    free_gpus = np.full(len(timeline.length_s), case.servers.owned_gpus)
+    return Question(
+        fast=partial(POLICY.decide, case, memory),
+        check=partial(_check, case, timeline, claims),
+        naive=partial(
+            literal_shares, timeline.length_s, free_gpus.tolist(), order.tolist(), claims
+        ),
+    )
+
+
+def _claims(case: Problem) -> tuple[Timeline, Claims]:
+    """What the policy fills anew, on the same slots; resizes cost nothing here."""
+    jobs = case.jobs
+    last_s = float(jobs.deadline_s.max())
+    timeline = Timeline.until(case.now_s, last_s, POLICY.slot_s, POLICY.horizon_slots)
+    reserve = np.minimum(POLICY.boundary_epochs, jobs.remaining_epochs)
+    sizes = Sizes.of(jobs, POLICY.powers_of_two)
+    return timeline, timeline.claims(sizes, jobs.deadline_s, jobs.remaining_epochs + reserve)
+
+
+def _check(
+    case: Problem,
+    timeline: Timeline,
+    claims: Claims,
+    fast: tuple[Decision, Memory],
+    naive: tuple[dict[int, list[int]], int | None],
+) -> Mapping[str, float]:
+    """The same arrival admitted, the same plans from the compiled fill, promises that hold."""
+    decision, (plans, failed) = fast[0], naive
+    arrived = case.jobs.ids[-1]
+    require(
+        (arrived in decision.rejected) == (failed is not None),
+        f"{arrived} is {'rejected' if arrived in decision.rejected else 'admitted'}, not so by "
+        "the naive form",
+    )
+    check_promises(case, decision)
+    filled, free_gpus = (
+        Plans.empty(claims),
+        np.full(len(timeline.length_s), case.servers.owned_gpus),
+    )
+    order = np.argsort(case.jobs.deadline_s, kind="stable")
+    late = minimum_shares(timeline.length_s, free_gpus, order, claims, filled, late=False)
+    require((late == SATISFIED) == (failed is None), "one form of the fill fails, one does not")
+    for row, plan in plans.items():
+        require(filled.of(row).tolist() == plan, f"the plans of {case.jobs.ids[row]} differ")
+    return {"rejected": float(failed is not None)}
