@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -43,14 +44,18 @@ def arrival(name: str, jobs: int, target: Target | None = None) -> Row:
 
 
 def arrives(jobs: int, seed: int) -> tuple[Problem, Memory]:
-    """`jobs` admitted jobs with their promises in the memory, and one that arrives."""
+    """`jobs` admitted jobs with their promises in the memory, and one that arrives.
+
+    On a small cluster some may not be admitted; these go on without a deadline.
+    """
     random = np.random.default_rng(seed)
     demand = mixed(jobs + 1, random)
     gpus = GPUS_PER_JOB * jobs
     case = with_deadlines(problem(demand, concave_curves(demand, random), gpus, random), random)
     decision, memory = POLICY.decide(first(case, jobs), NO_MEMORY)
-    refused = len(decision.rejected)
-    require(not refused, f"{refused} of the {jobs} jobs that should stand are not admitted")
+    refused = [job in decision.rejected for job in case.jobs.ids]
+    deadline_s = np.where(refused, np.inf, case.jobs.deadline_s)
+    case = replace(case, jobs=replace(case.jobs, deadline_s=deadline_s))
     return later(case, decision, _SINCE_S), json.loads(json.dumps(memory))
 
 
@@ -83,51 +88,72 @@ def _most_gpus(change_s: Floats, change_gpus: Ints) -> int:
 
 def _ask(jobs: int, seed: int) -> Question:
     case, memory = arrives(jobs, seed)
-    timeline, claims = _claims(case)
-    order = np.argsort(case.jobs.deadline_s, kind="stable")
-    free_gpus = np.full(len(timeline.length_s), case.servers.owned_gpus)
+    fill = _Fill.of(case)
     return Question(
         fast=partial(POLICY.decide, case, memory),
-        check=partial(_check, case, timeline, claims),
+        check=partial(_check, case, fill),
         naive=partial(
-            literal_shares, timeline.length_s, free_gpus.tolist(), order.tolist(), claims
+            literal_shares,
+            fill.timeline.length_s,
+            fill.free_gpus.tolist(),
+            fill.order.tolist(),
+            fill.claims,
         ),
     )
 
 
-def _claims(case: Problem) -> tuple[Timeline, Claims]:
+@dataclass(frozen=True, slots=True)
+class _Fill:
     """What the policy fills anew, on the same slots; resizes cost nothing here."""
-    jobs = case.jobs
-    last_s = float(jobs.deadline_s.max())
-    timeline = Timeline.until(case.now_s, last_s, POLICY.slot_s, POLICY.horizon_slots)
-    reserve = np.minimum(POLICY.boundary_epochs, jobs.remaining_epochs)
-    sizes = Sizes.of(jobs, POLICY.powers_of_two)
-    return timeline, timeline.claims(sizes, jobs.deadline_s, jobs.remaining_epochs + reserve)
+
+    timeline: Timeline
+    claims: Claims
+    order: Ints  # jobs with a deadline, the earliest first
+    gpus: int
+
+    @classmethod
+    def of(cls, case: Problem) -> _Fill:
+        """All admitted jobs and the arrival."""
+        jobs = case.jobs
+        order = np.argsort(jobs.deadline_s, kind="stable")[
+            : int(np.isfinite(jobs.deadline_s).sum())
+        ]
+        last_s = float(jobs.deadline_s[order[-1]])
+        timeline = Timeline.until(case.now_s, last_s, POLICY.slot_s, POLICY.horizon_slots)
+        needed = jobs.remaining_epochs + np.minimum(POLICY.boundary_epochs, jobs.remaining_epochs)
+        sizes = Sizes.of(jobs, POLICY.powers_of_two)
+        claims = timeline.claims(sizes, jobs.deadline_s, needed)
+        return cls(timeline, claims, order, case.servers.owned_gpus)
+
+    @property
+    def free_gpus(self) -> Ints:
+        """[pieces] All of them."""
+        return np.full(len(self.timeline.length_s), self.gpus)
+
+    def compiled(self) -> tuple[Plans, int | None]:
+        """The plans by the policy's kernel, and who misses its deadline."""
+        plans, length_s = Plans.empty(self.claims), self.timeline.length_s
+        failed = minimum_shares(
+            length_s, self.free_gpus, self.order, self.claims, plans, late=False
+        )
+        return plans, None if failed == SATISFIED else failed
 
 
 def _check(
     case: Problem,
-    timeline: Timeline,
-    claims: Claims,
+    fill: _Fill,
     fast: tuple[Decision, Memory],
     naive: tuple[dict[int, list[int]], int | None],
 ) -> Mapping[str, float]:
-    """The same arrival admitted, the same plans from the compiled fill, promises that hold."""
+    """The same arrival admitted, promises that hold, the same plans from the compiled fill."""
     decision, (plans, failed) = fast[0], naive
-    arrived = case.jobs.ids[-1]
+    refused = case.jobs.ids[-1] in decision.rejected
     require(
-        (arrived in decision.rejected) == (failed is not None),
-        f"{arrived} is {'rejected' if arrived in decision.rejected else 'admitted'}, not so by "
-        "the naive form",
+        refused == (failed is not None), f"refused: {refused}, by the naive form: {not refused}"
     )
     check_promises(case, decision)
-    filled, free_gpus = (
-        Plans.empty(claims),
-        np.full(len(timeline.length_s), case.servers.owned_gpus),
-    )
-    order = np.argsort(case.jobs.deadline_s, kind="stable")
-    late = minimum_shares(timeline.length_s, free_gpus, order, claims, filled, late=False)
-    require((late == SATISFIED) == (failed is None), "one form of the fill fails, one does not")
+    compiled, compiled_failed = fill.compiled()
+    require(compiled_failed == failed, f"{compiled_failed} fails, by the naive form {failed}")
     for row, plan in plans.items():
-        require(filled.of(row).tolist() == plan, f"the plans of {case.jobs.ids[row]} differ")
-    return {"rejected": float(failed is not None)}
+        require(compiled.of(row).tolist() == plan, f"the plans of {case.jobs.ids[row]} differ")
+    return {"rejected": float(refused)}

@@ -157,16 +157,18 @@ def _placed(case: Problem) -> Problem:
 
 
 def with_deadlines(case: Problem, random: Random) -> Problem:
-    """All queued, to be done in 0.7 to 1.5 times what they take at their least, within a week.
-
-    A job of one size, which cannot be faster than that, has 1.1 times at the least.
-    """
+    """All queued, with deadlines all over the next week, 0.7 to 1.5 times as far off as they take
+    at their least; 1.1 times at the least for a job of one size, which cannot be faster."""
     jobs = case.jobs
-    left_s = jobs.remaining_epochs * jobs.curves.epoch_s[jobs.curves.offset[:-1]]
-    within_s = left_s * random.uniform(np.where(jobs.elastic, 0.7, 1.1), 1.5)
-    deadline_s = case.now_s + np.minimum(within_s, WEEK_S)
-    queued = np.zeros_like(jobs.workers)
-    return _placed(replace(case, jobs=replace(jobs, deadline_s=deadline_s, workers=queued)))
+    within_s = random.uniform(1_800, WEEK_S, len(jobs))
+    left_s = within_s / random.uniform(np.where(jobs.elastic, 0.7, 1.1), 1.5)
+    jobs = replace(
+        jobs,
+        workers=np.zeros_like(jobs.workers),
+        deadline_s=case.now_s + within_s,
+        remaining_epochs=left_s / jobs.curves.epoch_s[jobs.curves.offset[:-1]],
+    )
+    return _placed(replace(case, jobs=jobs))
 
 
 def first(case: Problem, count: int) -> Problem:

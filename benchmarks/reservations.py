@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,9 +31,24 @@ def arrives(jobs: int, seed: int) -> tuple[Problem, Memory]:
     case = problem(demand, concave_curves(demand, random), gpus, random, SERVER_GPUS)
     case = replace(case, jobs=_with_arrival(case.jobs))
     _, memory = POLICY.decide(first(case, min(_PRICED, jobs)), NO_MEMORY)
-    book = _Book(case, random)
-    admitted = {case.jobs.ids[row]: book.reserve(row).to_json() for row in range(jobs)}
-    return case, json.loads(json.dumps({**memory, "admitted": admitted}))
+    blocks = _Book(case, random).blocks(jobs)
+    return case, json.loads(json.dumps({**memory, "admitted": _admitted(case, blocks)}))
+
+
+def _admitted(case: Problem, blocks: list[_Block]) -> dict[str, Any]:
+    """The blocks as the policy remembers them."""
+    held: dict[str, dict[tuple[int, int], dict[str, int]]] = {}
+    for block in blocks:
+        runs = held.setdefault(case.jobs.ids[block.row], {})
+        runs.setdefault((block.start, block.end), {})[case.servers.ids[block.server]] = (
+            block.workers
+        )
+    return {
+        job: Reservation(
+            tuple(Run(*slots, servers) for slots, servers in runs.items()), utility=1.0, cost=0.5
+        ).to_json()
+        for job, runs in held.items()
+    }
 
 
 def _with_arrival(jobs: Jobs) -> Jobs:
@@ -44,42 +60,48 @@ def _with_arrival(jobs: Jobs) -> Jobs:
     return replace(jobs, workers=workers, remaining_epochs=remaining_epochs)
 
 
+class _Block(NamedTuple):
+    """Workers of one job on one server, from slot `start` until before slot `end`."""
+
+    row: int
+    start: int
+    end: int
+    server: int
+    workers: int
+
+
 class _Book:
-    """From which slot on each GPU of each server is free."""
+    """From which slot on each GPU of each server is free, counted from now."""
 
     def __init__(self, case: Problem, random: Random) -> None:
         self._case, self._random = case, random
+        self._now = int(case.now_s // POLICY.slot_s)
         self._free = np.zeros((len(case.servers.ids), SERVER_GPUS), dtype=np.int64)
 
-    def reserve(self, row: int) -> Reservation:
-        """A schedule for one job on its least workers, as early as it fits."""
-        jobs = self._case.jobs
-        left_s = jobs.remaining_epochs[row] * jobs.curves.of(row)[0, 0]
-        slots = min(math.ceil(left_s / POLICY.slot_s / _RUNS), _LONGEST_RUN)
-        runs: list[Run] = []
-        for _ in range(_RUNS):
-            runs.append(self._run(row, slots, runs[-1].end if runs else self._now))
-        return Reservation(tuple(runs), utility=1.0, cost=0.5)
+    def blocks(self, jobs: int) -> list[_Block]:
+        """A schedule for each of the first jobs, on its least workers, as early as it fits."""
+        blocks: list[_Block] = []
+        for row in range(jobs):
+            ends = self._now
+            for _ in range(_RUNS):
+                blocks += self._run(row, ends)
+                ends = blocks[-1].end
+        return blocks
 
-    @property
-    def _now(self) -> int:
-        return int(self._case.now_s // POLICY.slot_s)
-
-    def _run(self, row: int, slots: int, not_before: int) -> Run:
+    def _run(self, row: int, not_before: int) -> list[_Block]:
         """On whole servers, or on neighbouring GPUs of one."""
-        workers = int(self._case.jobs.min_workers[row])
-        gpus = workers * int(self._case.jobs.gpus_per_worker[row])
+        jobs = self._case.jobs
+        left_s = float(jobs.remaining_epochs[row] * jobs.curves.of(row)[0, 0])
+        slots = min(math.ceil(left_s / POLICY.slot_s / _RUNS), _LONGEST_RUN)
+        workers = int(jobs.min_workers[row])
+        gpus = workers * int(jobs.gpus_per_worker[row])
         servers, width = -(-gpus // SERVER_GPUS), min(gpus, SERVER_GPUS)
-        found: tuple[int, list[int], int] | None = None
-        for _ in range(_TRIES):
-            tried = self._random.choice(len(self._free), servers, replace=False)
-            busy = self._free[tried].reshape(servers, -1, width).max(axis=(0, 2))
-            block = int(busy.argmin())
-            if found is None or busy[block] < found[0]:
-                found = int(busy[block]), tried.tolist(), block
-        assert found is not None
-        free, chosen, block = found
-        start = max(self._now + free, not_before)
-        self._free[chosen, block * width : (block + 1) * width] = start + slots - self._now
-        ids = self._case.servers.ids
-        return Run(start, start + slots, {ids[s]: workers // servers for s in chosen})
+        tries = [
+            self._random.choice(len(self._free), servers, replace=False) for _ in range(_TRIES)
+        ]
+        busy = np.array([self._free[t].reshape(servers, -1, width).max(axis=(0, 2)) for t in tries])
+        tried, first = np.unravel_index(int(busy.argmin()), busy.shape)
+        start = max(self._now + int(busy[tried, first]), not_before)
+        self._free[tries[tried], first * width : (first + 1) * width] = start + slots - self._now
+        share = workers // servers
+        return [_Block(row, start, start + slots, s, share) for s in tries[tried].tolist()]

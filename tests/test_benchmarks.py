@@ -57,8 +57,8 @@ TAMPERED = [
     ("reclaim-algorithm-1", lambda naive: replace(naive, servers=naive.servers[::-1])),
     ("reclaim", lambda exact: replace(exact, bound=100)),
     ("reclaim", lambda exact: replace(exact, servers=exact.servers[1:])),
-    ("elasticflow", lambda naive: (naive[0], 3)),
-    ("elasticflow", lambda naive: (naive[0] | {1: []}, None)),
+    ("elasticflow", lambda naive: (naive[0], 3 if naive[1] is None else None)),
+    ("elasticflow", lambda naive: (naive[0] | {1: []}, naive[1])),
     ("oasis", lambda naive: (naive[0] + 1, naive[1])),
 ]
 
