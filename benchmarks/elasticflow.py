@@ -62,7 +62,7 @@ def arrives(jobs: int, seed: int) -> tuple[Problem, Memory]:
 def check_promises(case: Problem, decision: Decision) -> None:
     """Each promise does what is left by its deadline, and together they fit."""
     jobs = case.jobs
-    change_s, change_gpus = [], []
+    change_s, change_gpus = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
     for row, job in enumerate(jobs.ids):
         promise = decision.allocations[job].promise if job in decision.allocations else None
         if promise is None:
@@ -115,9 +115,8 @@ class _Fill:
     def of(cls, case: Problem) -> _Fill:
         """All admitted jobs and the arrival."""
         jobs = case.jobs
-        order = np.argsort(jobs.deadline_s, kind="stable")[
-            : int(np.isfinite(jobs.deadline_s).sum())
-        ]
+        due = int(np.isfinite(jobs.deadline_s).sum())
+        order = np.argsort(jobs.deadline_s, kind="stable")[:due]
         last_s = float(jobs.deadline_s[order[-1]])
         timeline = Timeline.until(case.now_s, last_s, POLICY.slot_s, POLICY.horizon_slots)
         needed = jobs.remaining_epochs + np.minimum(POLICY.boundary_epochs, jobs.remaining_epochs)
@@ -148,9 +147,7 @@ def _check(
     """The same arrival admitted, promises that hold, the same plans from the compiled fill."""
     decision, (plans, failed) = fast[0], naive
     refused = case.jobs.ids[-1] in decision.rejected
-    require(
-        refused == (failed is not None), f"refused: {refused}, by the naive form: {not refused}"
-    )
+    require(refused == (failed is not None), f"refused is {refused}, by the naive form not")
     check_promises(case, decision)
     compiled, compiled_failed = fill.compiled()
     require(compiled_failed == failed, f"{compiled_failed} fails, by the naive form {failed}")

@@ -1,10 +1,11 @@
-"""Schedules of many admitted oasis jobs, laid out at random: to solve for them takes hours."""
+"""Schedules of many admitted oasis jobs, laid out at random instead of solved for one by one."""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,9 +41,8 @@ def _admitted(case: Problem, blocks: list[_Block]) -> dict[str, Any]:
     held: dict[str, dict[tuple[int, int], dict[str, int]]] = {}
     for block in blocks:
         runs = held.setdefault(case.jobs.ids[block.row], {})
-        runs.setdefault((block.start, block.end), {})[case.servers.ids[block.server]] = (
-            block.workers
-        )
+        run = runs.setdefault((block.start, block.end), {})
+        run[case.servers.ids[block.server]] = block.workers
     return {
         job: Reservation(
             tuple(Run(*slots, servers) for slots, servers in runs.items()), utility=1.0, cost=0.5
@@ -96,12 +96,12 @@ class _Book:
         workers = int(jobs.min_workers[row])
         gpus = workers * int(jobs.gpus_per_worker[row])
         servers, width = -(-gpus // SERVER_GPUS), min(gpus, SERVER_GPUS)
-        tries = [
-            self._random.choice(len(self._free), servers, replace=False) for _ in range(_TRIES)
-        ]
+        draw = partial(self._random.choice, len(self._free), servers, replace=False)
+        tries = [draw() for _ in range(_TRIES)]
         busy = np.array([self._free[t].reshape(servers, -1, width).max(axis=(0, 2)) for t in tries])
-        tried, first = np.unravel_index(int(busy.argmin()), busy.shape)
-        start = max(self._now + int(busy[tried, first]), not_before)
-        self._free[tries[tried], first * width : (first + 1) * width] = start + slots - self._now
+        tried, block = divmod(int(busy.argmin()), busy.shape[1])
+        chosen, gpu = tries[tried], block * width
+        start = max(self._now + int(busy[tried, block]), not_before)
+        self._free[chosen, gpu : gpu + width] = start + slots - self._now
         share = workers // servers
-        return [_Block(row, start, start + slots, s, share) for s in tries[tried].tolist()]
+        return [_Block(row, start, start + slots, s, share) for s in chosen.tolist()]
