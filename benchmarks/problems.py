@@ -108,6 +108,7 @@ def problem(
                 deadline_s=np.full(jobs, np.inf),
                 priority=np.zeros(jobs, dtype=np.int64),
                 min_workers=demand.least,
+                requested_workers=demand.least,
                 max_workers=demand.most,
                 gpus_per_worker=demand.worker_gpus,
                 workers=_running(demand, gpus, random),
