@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from itertools import starmap
 
 import pytest
@@ -97,6 +98,20 @@ def test_replay_takes_every_decision_again(path):
 def test_an_altered_row_is_named(path, sql):
     alter(path, sql)
     with pytest.raises(JournalAltered, match="row 3 was altered"):
+        Journal(path).verify()
+
+
+def test_a_row_that_was_forged_with_its_hash_breaks_the_chain(cluster, path, tmp_path):
+    """Its own hash is right; the next row's covers the one that stood there before."""
+    event, actions = cluster.log[2]
+    forged = Journal(tmp_path / "forged.db")
+    log = [*cluster.log[:2], (replace(event, at_s=0.5), actions)]
+    forged.append(starmap(Entry.of, log))
+    forged.close()
+    with sqlite3.connect(path) as db:
+        db.execute("ATTACH ? AS forged", (str(forged.path),))
+        db.execute("REPLACE INTO rows SELECT * FROM forged.rows WHERE seq = 3")
+    with pytest.raises(JournalAltered, match="row 4 was altered"):
         Journal(path).verify()
 
 

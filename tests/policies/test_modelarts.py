@@ -201,6 +201,12 @@ def test_jobs_that_end_in_the_step_take_idle_gpus_in_the_order_of_arrival():
     assert sizes(decide(jobs, [training(8)])) == {"a": 4, "b": 2, "c": 2}
 
 
+def test_a_job_that_starts_pays_no_resize():
+    waiting = [of_node_hours("a", 9)]
+    free = decide(waiting, [training(4)])
+    assert decide(waiting, [training(4)], resize_s=100).objective == free.objective
+
+
 def test_ending_sooner_has_to_be_worth_a_resize():
     jobs = [job("a", (1, 2), epoch_s=20, running=1)]
     assert sizes(decide(jobs, [training(2)], resize_s=9)) == {"a": 2}

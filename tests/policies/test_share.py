@@ -220,6 +220,16 @@ def test_growth_takes_nothing_from_any_plan(case, on_loan):
     assert used[0] <= gpus + on_loan and (used[1:] <= gpus).all()
 
 
+def test_spare_gpus_go_where_each_of_them_costs_least():
+    """A would take one for 1 GPU-second more, B two for 1.5."""
+    gpus, rate = [0, 1, 2, 0, 2, 4], [0, 1, 1.1, 0, 1, 1.3]
+    sizes = Sizes(np.array([0, 3, 6]), np.array(gpus), np.array(rate))
+    claims = claims_of(sizes, [2, 2], [1.25, 1.25], last_s=[0.25, 0.25])
+    _, plans, free = filled(5, claims, 2)
+    first, _ = grown(5, claims, plans, free, 2)
+    assert first.tolist() == [1, 2]
+
+
 def test_what_was_free_for_a_candidate_is_looked_at_again():
     """Both jobs save by growing; together they would need more than the second piece has."""
     claims = claims_of(sizes_of([4, 5], [4, 5]), [2, 2], [5, 5])
