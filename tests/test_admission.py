@@ -68,9 +68,10 @@ def test_a_job_larger_than_the_cluster_is_refused_with_the_numbers(state):
 
 
 def test_fragments_count(state):
-    check_fits(state, spec(workers=(2, 2), gpus=3))
-    with pytest.raises(InvalidJob, match="room for 2 such workers on 8 GPUs"):
-        check_fits(state, spec(workers=(3, 3), gpus=3))
+    state.loaning.name = "aryl"  # 12 GPUs, 4 on each of three servers
+    check_fits(state, spec(workers=(3, 3), gpus=3))
+    with pytest.raises(InvalidJob, match="room for 3 such workers on 12 GPUs"):
+        check_fits(state, spec(workers=(4, 4), gpus=3))
 
 
 def test_a_worker_larger_than_any_server_is_refused(state):

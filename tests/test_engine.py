@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from raysched import codec
 from raysched.actions import AskPolicy, Offer, ScaleReplicas
 from raysched.events import EpochFinished, ReplicasObserved, WorkersStopped
-from raysched.lending import problem as loan_problem
-from tests.pretend_cluster import EPOCH_S, PretendCluster, spec
+from tests.pretend_cluster import PretendCluster, spec
 
 
 @pytest.fixture
@@ -145,29 +142,6 @@ def test_a_stale_answer_is_dropped_after_a_switch(cluster):
     assert cluster.engine.state.jobs["a"].workers_now == 1  # fifo's size
 
 
-def test_a_policy_is_handed_what_it_remembered(cluster):
-    cluster.switch("ffdl")
-    cluster.decide_all()
-    cluster.submit("a", spec())
-    remembered = cluster.questions[0].answer(cluster.now_s).memory
-    assert remembered["running"] == ["a"]
-    cluster.decide()
-    cluster.submit("b", spec())
-    assert cluster.questions[0].memory == remembered
-
-
-def test_a_policy_sees_a_job_as_it_stands(cluster):
-    """A deadline counts from the submission for the user, from the journal's start for a policy."""
-    cluster.now_s = 100.0
-    cluster.submit("a", replace(spec(workers=(2, 2), epochs=5), deadline_s=50.0))
-    cluster.settle()
-    cluster.finish_epoch("a")
-    jobs = cluster.engine.problem().jobs
-    assert (jobs.submitted_s.tolist(), jobs.deadline_s.tolist()) == ([100.0], [150.0])
-    assert (jobs.workers.tolist(), jobs.remaining_epochs.tolist()) == ([2], [4.0])
-    assert jobs.attained_gpu_s.tolist() == [EPOCH_S]
-
-
 def test_every_job_has_a_reason_with_its_numbers(cluster):
     for name, workers in (("a", (1, 8)), ("b", (2, 2)), ("c", (8, 8))):
         cluster.submit(name, spec(workers=workers))
@@ -236,16 +210,6 @@ class TestLoans:
         assert lending.closing == []  # they are gone, but nobody saw the GPUs free
         lending.free()
         assert lending.closing == ["i2"]
-
-    def test_the_lead_is_the_longest_epoch_a_restart_and_the_refill(self, lending):
-        lending.submit("slow", spec(workers=(1, 1)))
-        lending.submit("fast", spec(workers=(2, 2)))
-        lending.settle()
-        lending.finish_epoch("slow")
-        lending.finish_epoch("fast")
-        posed = loan_problem(lending.engine.state)
-        assert posed is not None
-        assert posed.lead_s == EPOCH_S + 2.0 + 2.0
 
     def test_a_rigid_job_on_a_reclaimed_server_is_preempted_to_the_queue(self, lending):
         lending.submit("big", spec(workers=(8, 8), epochs=50))

@@ -1,4 +1,4 @@
-"""Offers in the corners: targets that wait while a job has to leave."""
+"""Offers in the corners: what comes too late, twice, or while a job has to leave."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def state() -> State:
     return made
 
 
-def running(state: State, name: str, servers: dict[str, int]) -> Job:
-    """A job (1 to 4 workers) that trains on these servers."""
-    job = Job(name, spec(name), 0.0, phase="running")
+def running(state: State, name: str, servers: dict[str, int], least: int = 1) -> Job:
+    """A job (`least` to 4 workers) that trains on these servers."""
+    job = Job(name, spec(name, (least, 4)), 0.0, phase="running")
     job.running = Grant(state.next_grant(), name, servers, 64)
     state.live[name] = job
     state.ledger.grant(name, servers)
@@ -74,3 +74,70 @@ def test_an_offer_that_is_replaced_gives_back_what_the_new_one_does_not_need(sta
     assert [a.servers for a in actions if isinstance(a, ReleaseGrant)] == [("i1",)]
     assert state.ledger.held("job") == {"t1": 2}
     assert state.ledger.accounts["i1"].releasing == {"job": 3}
+
+
+def test_workers_lost_while_an_offer_stands_take_that_offer(state):
+    job = running(state, "job", {"t1": 2})
+    grants.want(state, job, {"t1": 1, "i1": 1}, WHY)
+    grants.settle(state)
+    assert job.running is not None
+    grants.stop(state, job, job.running.grant, lost=True)
+    state.check()
+    assert (offered(job), job.epochs_repeated) == ({"t1": 1, "i1": 1}, 1)
+
+
+def test_workers_lost_before_they_trained_redo_no_epoch(state):
+    job = running(state, "job", {"t1": 2})
+    job.phase = "starting"
+    assert job.running is not None
+    grants.stop(state, job, job.running.grant, lost=True)
+    assert (offered(job), job.epochs_repeated) == ({"t1": 2}, 0)
+
+
+def test_what_a_lost_server_leaves_of_a_gang_is_not_offered_again(state):
+    job = running(state, "job", {"t1": 2, "i1": 2}, least=3)
+    del state.servers["i1"], state.ledger.accounts["i1"]
+    assert job.running is not None
+    grants.stop(state, job, job.running.grant, lost=True)
+    state.check()
+    assert (job.phase, offered(job), state.ledger.held("job")) == ("queued", None, {})
+
+
+def test_what_a_reclaim_leaves_of_a_gang_leaves_too(state):
+    job = running(state, "job", {"t1": 2, "i1": 2}, least=3)
+    state.servers["i1"].loan = "reclaiming"
+    grants.reach_boundary(state, job)
+    assert (job.phase, offered(job)) == ("leaving", {})
+
+
+def test_a_target_on_a_server_whose_loan_is_over_is_void(state):
+    job = running(state, "job", {"t1": 1})
+    grants.want(state, job, {"t1": 1, "i1": 1}, WHY)
+    state.servers["i1"].loan = "none"
+    assert grants.settle(state) == []
+    assert (offered(job), job.wanted) == (None, None)
+
+
+def test_a_target_that_a_job_is_leaving_for_already_is_reached(state):
+    job = running(state, "job", {"t1": 1})
+    grants.want(state, job, {"t1": 2}, WHY)
+    grants.settle(state)
+    grants.reach_boundary(state, job)
+    grants.want(state, job, {"t1": 2}, WHY)
+    assert (offered(job), job.wanted) == ({"t1": 2}, None)
+
+
+def test_what_is_said_of_an_older_grant_changes_nothing(state):
+    job = running(state, "job", {"t1": 1})
+    assert job.running is not None
+    older = job.running.grant
+    grants.want(state, job, {"t1": 2}, WHY)
+    grants.settle(state)
+    grants.reach_boundary(state, job)
+    grants.stop(state, job, older, lost=False)
+    grants.take(job, older)
+    assert (job.phase, offered(job)) == ("queued", {"t1": 2})
+    assert job.offer is not None
+    grants.take(job, job.offer.grant)
+    assert grants.stop(state, job, older, lost=True) == []
+    assert (job.phase, job.standing) == ("starting", {"t1": 2})

@@ -40,6 +40,14 @@ def test_a_rise_is_carried_ahead_less_its_standard_error():
     assert found.error_rps == pytest.approx(np.sqrt(121 * (1 / 20 + 9.5**2 / 665)))
 
 
+def test_noise_beyond_that_of_arrivals_widens_the_error():
+    rps = [50.0, 90.0, 50.0, 10.0] * 5
+    at_s = np.arange(1.0, 21.0)
+    residual = rps - np.polyval(np.polyfit(at_s, rps, 1), at_s)
+    variance = (residual**2).sum() / 18  # the line takes two of the 20 degrees of freedom
+    assert forecast(rps).error_rps == pytest.approx(np.sqrt(variance * (1 / 20 + 9.5**2 / 665)))
+
+
 def test_a_fall_is_not_carried_ahead():
     found = forecast([60 - 2.0 * t for t in range(1, 21)])
     assert found.slope_rps_per_s == pytest.approx(-2.0)
@@ -64,6 +72,13 @@ def test_the_last_period_is_remembered():
     assert found.observed_rps == pytest.approx(10.0)
     assert found.expected_peak_rps == pytest.approx(30.0)
     assert forecast(day + day[:30], lead_s=10.0, period_s=100.0).expected_peak_rps < 11.0
+
+
+def test_a_step_at_the_end_of_the_lead_is_remembered_whole():
+    """The mean of the last 5 s shows no more than a part of it by then."""
+    rps = [10.0] * 58 + [50.0] * 20 + [10.0] * 72
+    found = forecast(rps, now_s=150.0, lead_s=10.0, period_s=100.0)
+    assert found.expected_peak_rps == pytest.approx(50.0)
 
 
 def test_a_period_longer_than_the_history_changes_nothing():

@@ -92,6 +92,11 @@ class TestElasticWorkersLeaveFirst:
         assert found.servers == ("2", "3")
         assert found.preempted == ()
 
+    def test_a_job_below_its_minimum_can_lose_nothing_and_stands_where_it_stands(self):
+        lent = on_loan(("1", "2"), {"a": {"1": 1}, "b": {"2": 2}}, min_workers={"a": 2, "b": 0})
+        returned = reclaim(lent, 1)
+        assert (returned.servers, returned.preempted) == (("2",), ())
+
     def test_a_preemption_frees_servers_that_are_taken_next(self):
         lent = on_loan(("1", "2", "3"), {"b": {"1": 1}, "a": {"2": 1, "3": 1}})
         assert reclaim(lent, 2).servers == ("2", "3")
