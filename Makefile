@@ -14,13 +14,14 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 # Examples are type-checked as files: they belong to no package.
 TYPED := raysched policies loaning serve_inference tests benchmarks $(wildcard examples/*.py)
 
-.PHONY: help setup demo test test-real test-all check format bench clean
+.PHONY: help setup demo test test-real test-all mutants check format bench clean
 
 help:
 	@echo 'make demo       a cluster on this machine: six jobs, one service, loans (5 minutes)'
 	@echo 'make test       pure tests and a handful on real Ray'
 	@echo 'make test-real  whole-cluster and failure tests on real Ray'
 	@echo 'make test-all   every test, with 20 times as many generated examples'
+	@echo 'make mutants    whether the tests can fail: named faults, each of which must be caught'
 	@echo 'make check      ruff, mypy --strict, import contracts'
 	@echo 'make format     what ruff can mend by itself'
 	@echo 'make bench      how fast the five systems decide, beside their naive forms (3 minutes)'
@@ -48,6 +49,9 @@ test-real: $(READY)
 
 test-all: $(READY)
 	HYPOTHESIS_PROFILE=all $(BIN)/pytest
+
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants
 
 check: $(READY)
 	$(BIN)/ruff check .

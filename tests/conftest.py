@@ -5,13 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from raysched.runtime.local import LocalCluster
 
 # No deadline: an example that compiles a kernel takes seconds, the next one microseconds.
-# `ci` tries the same examples on every machine; `all` explores.
+# `ci` tries the same examples on every machine; `all` explores; `mutants` is `ci`, content with
+# the first example that fails.
 settings.register_profile("ci", max_examples=25, deadline=None, derandomize=True)
+settings.register_profile(
+    "mutants", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate)
+)
 settings.register_profile("all", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
