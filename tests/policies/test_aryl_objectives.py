@@ -75,6 +75,15 @@ def test_a_running_job_grows_only_if_it_ends_sooner(objective, resize_s, workers
     assert sizes(decide(objective, jobs, [training(2)], resize_s=resize_s)) == {"a": workers}
 
 
+@pytest.mark.parametrize("objective", BEYOND_PRINT)
+def test_a_job_that_starts_pays_no_resize(objective):
+    free, paid = (
+        decide(objective, [job("a", (1, 2))], [training(2)], resize_s=resize_s).objective
+        for resize_s in (0.0, 100.0)
+    )
+    assert paid == free
+
+
 @pytest.mark.parametrize(
     ("objective", "ending"),
     [

@@ -168,7 +168,7 @@ def test_slots_of_another_length_are_planned_again():
 
 
 def test_each_slot_pays_a_resize():
-    fixed = [job("a", 4, epoch_s=20)]
+    fixed = [job("a", 4, epoch_s=19)]
     assert ends_s(decide(fixed, [training(4)])[0].allocations["a"]) == 20
     decision, _ = decide(fixed, [training(4)], resize_s=1.0)
     assert ends_s(decision.allocations["a"]) == 30

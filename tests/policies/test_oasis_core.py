@@ -186,6 +186,13 @@ def test_estimates_scale_u_and_l_and_keep_l_up():
     assert low < ends(least_share=0.1)[0] < ends(least_share=1.0)[0]
 
 
+def test_the_range_over_more_jobs_is_wider_whichever_came_first():
+    one = PriceRange(np.array([1.0, 4.0]), low=0.1, need=9.0)
+    other = PriceRange(np.array([2.0, 3.0]), low=0.2, need=5.0)
+    for both in (one.widened(other), other.widened(one)):
+        assert (both.high.tolist(), both.low, both.need) == ([2.0, 4.0], 0.1, 5.0)
+
+
 def test_an_empty_population_has_prices_too():
     none = np.zeros((0, 2))
     low, high = PriceRange.of(none[:, 0], none[:, 0], none, none[:, 0]).ends(9.0, Estimate())

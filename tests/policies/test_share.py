@@ -239,6 +239,13 @@ def test_what_was_free_for_a_candidate_is_looked_at_again():
     assert (after.of(0) + after.of(1))[1] <= 3
 
 
+def test_who_starts_pays_no_resize():
+    claims = claims_of(sizes_of([2, 3], [2, 3]), [3, 3], [6, 6])
+    _, plans, free = filled(4, claims, 3)
+    sizes, _ = grown(3, claims, plans, free, 3, resize_s=0.5, standing=np.array([1, 0]))
+    assert sizes.tolist() == [1, 2]
+
+
 @pytest.mark.parametrize(("resize_s", "first"), [(0.0, [2, 1]), (0.5, [1, 2])])
 def test_who_stands_at_a_size_pays_no_resize_for_it(resize_s, first):
     claims = claims_of(sizes_of([2, 3], [2, 3]), [3, 3], [6, 6])
