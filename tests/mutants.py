@@ -37,6 +37,7 @@ SIDE_BY_SIDE = 2
 FAULT_LIMIT_S = 90.0
 CLEAN_LIMIT_S = 300.0  # all tests, with every kernel compiled
 
+_FILE_COLUMNS = 200  # of the table where it goes to a file
 _PASSED, _FAILED = 0, 1  # pytest's exit status
 _PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider")
 
@@ -57,9 +58,9 @@ class Outcome:
     took_s: float
 
 
-def faulty(fault: Fault) -> str:
+def faulty(fault: Fault, root: Path = ROOT) -> str:
     """The file of a fault with the fault in it. Raises `FaultError` where its text is not once."""
-    source = (ROOT / fault.file).read_text()
+    source = (root / fault.file).read_text()
     found = source.count(fault.right)
     if found != 1:
         raise FaultError(
@@ -106,8 +107,9 @@ async def _try(fault: Fault, clean: Path, turns: asyncio.Semaphore) -> Outcome:
         began_s = time.monotonic()
         copy = clean.with_name(fault.name)
         _copy(clean, copy)
-        (copy / fault.file).write_text(faulty(fault))
-        if "njit" in faulty(fault):  # kernels of other files may have compiled it in
+        source = faulty(fault, clean)
+        (copy / fault.file).write_text(source)
+        if "njit" in source:  # kernels of other files may have compiled it in
             for cached in copy.rglob("*.nb[ic]"):
                 cached.unlink()
         verdict, by = judge(*await _pytest(copy, fault.tests.split(), FAULT_LIMIT_S))
@@ -158,7 +160,8 @@ def _chosen(names: Sequence[str] | None) -> list[Fault]:
 
 
 def _table(found: Sequence[Outcome]) -> Table:
-    table = Table("fault", "what goes wrong", "caught by")
+    table = Table("fault", "what goes wrong")
+    table.add_column("caught by", overflow="fold")
     table.add_column("s", justify="right")
     for outcome in found:
         caught = outcome.verdict == "caught"
@@ -193,7 +196,7 @@ def main() -> int:
     if asked.json:
         print(json.dumps([asdict(outcome) for outcome in found]))
     else:
-        Console().print(_table(found))
+        Console(width=None if sys.stdout.isatty() else _FILE_COLUMNS).print(_table(found))
         print(f"{caught} of {len(found)} faults were caught")
     return 0 if caught == len(found) else 1
 

@@ -84,6 +84,14 @@ FAULTS = (
         "tests/policies/test_aryl.py",
     ),
     Fault(
+        "aryl-start-pays-resize",
+        "a job that waits pays a resize to start",
+        "policies/aryl_objectives.py",
+        "(jobs.workers[job] > 0) & (jobs.workers[job] !=",
+        "(jobs.workers[job] !=",
+        "tests/policies/test_aryl_objectives.py",
+    ),
+    Fault(
         "ffdl-recurrence",
         "the other jobs' best is read at k - g + 1, as Algorithm 1 is printed",
         "policies/elastic_program.py",
@@ -172,6 +180,14 @@ FAULTS = (
         "tests/policies/test_share.py",
     ),
     Fault(
+        "elasticflow-start-pays-resize",
+        "a job that waits pays a resize to start",
+        "policies/share.py",
+        "if standing[i] > 0 and size != standing[i]:",
+        "if size != standing[i]:",
+        "tests/policies/test_share.py",
+    ),
+    Fault(
         "elasticflow-plans-forgotten",
         "the plans of admitted jobs are not remembered",
         "policies/elasticflow.py",
@@ -225,6 +241,22 @@ FAULTS = (
         "policies/oasis/reservations.py",
         "np.flatnonzero(~servers.on_loan)",
         "np.flatnonzero(servers.gpus >= 0)",
+        "tests/policies/test_oasis.py",
+    ),
+    Fault(
+        "oasis-low-of-the-dearest",
+        "L is made of the job that pays the most for a unit",
+        "policies/oasis/market.py",
+        "min(self.low, other.low)",
+        "max(self.low, other.low)",
+        "tests/policies/test_oasis_core.py",
+    ),
+    Fault(
+        "oasis-slot-not-shortened",
+        "a slot's work is not shortened by the resize at its start",
+        "policies/oasis/translate.py",
+        "self.slot_s) - self.resize_s",
+        "self.slot_s)",
         "tests/policies/test_oasis.py",
     ),
 )
