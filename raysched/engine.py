@@ -226,11 +226,13 @@ class Engine:
         return lending.observe_replicas(self.state, event)
 
     def _loan_opened(self, event: events.LoanOpened) -> list[Action]:
-        server = self.state.servers.get(event.server)
+        state = self.state
+        server = state.servers.get(event.server)
         if server is not None and server.loan == "opening":
+            triggers.policy_due(state, f"{event.server} is on loan")
             server.loan = "open"
-            triggers.policy_due(self.state, f"{event.server} is on loan")
-            triggers.loaning_due(self.state, f"{event.server} is on loan")  # is it still wanted?
+            if state.loaning.name == "off":  # it was under way when loaning was switched off
+                triggers.loaning_due(state, f"{event.server} is on loan all the same")
         return []
 
     def _loan_refused(self, event: events.LoanRefused) -> list[Action]:

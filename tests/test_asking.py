@@ -66,7 +66,7 @@ def test_a_policy_sees_a_job_as_it_stands(cluster):
     cluster.submit("a", replace(spec(workers=(2, 2), epochs=5), deadline_s=50.0))
     cluster.settle()
     cluster.finish_epoch("a")
-    jobs = cluster.engine.problem().jobs
+    jobs = cluster.engine.problem([]).jobs
     assert (jobs.submitted_s.tolist(), jobs.deadline_s.tolist()) == ([100.0], [150.0])
     assert (jobs.workers.tolist(), jobs.remaining_epochs.tolist()) == ([2], [4.0])
     assert jobs.attained_gpu_s.tolist() == [EPOCH_S]
@@ -76,9 +76,9 @@ def test_a_job_that_waits_is_seen_as_earlier_ones_of_its_kind_ran(cluster):
     cluster.submit("first", spec(workers=(8, 8), epochs=1))
     cluster.settle()
     cluster.submit("second", spec(workers=(8, 8)))
-    before_s = cluster.engine.problem().jobs.curves.epoch_s[-1]
+    before_s = cluster.engine.problem([]).jobs.curves.epoch_s[-1]
     cluster.finish_epoch("first")
-    (after_s,) = cluster.engine.problem().jobs.curves.epoch_s
+    (after_s,) = cluster.engine.problem([]).jobs.curves.epoch_s
     assert (before_s, after_s) == (60.0, EPOCH_S / 8)
 
 

@@ -21,10 +21,10 @@ RESTART_S = 2.0
 def cluster() -> PretendCluster:
     """One training server and four inference servers of 4 GPUs, two replicas on each of the latter.
 
-    Under fifo without loaning: only what a test asks for is lent.
+    Under fifo, with a loaning that sees no demand: only what a test asks for is lent.
     """
     made = PretendCluster()
-    made.switch("fifo")
+    made.switch("fifo", "aryl")
     made.add_server("t1")
     for number in range(1, 5):
         made.add_server(f"i{number}", "inference")

@@ -111,8 +111,11 @@ def test_what_is_lent_bears_no_promise(cluster):
     cluster.settle()
     question = trial(cluster.engine, cluster.engine.policy, break_promises=False)
     servers = question.problem.servers
+    due = cluster.engine.state.jobs["due"]
     assert servers.gpus[servers.on_loan].sum() == 4
-    assert servers.owned_gpus == 8 - peak_gpus([cluster.engine.state.jobs["due"]], 0.0)
+    assert servers.owned_gpus == 8 - peak_gpus([due], 0.0)
+    due.promise = Promise((PlanStep(0.0, 1), PlanStep(50.0, 9)), 60.0)
+    assert "which has 8" in broken_promises(cluster.engine.state)["due"]
 
 
 def test_losing_a_server_voids_the_promises_that_it_bore_and_says_which(cluster):
