@@ -85,49 +85,74 @@ def best_schedule(request: Request, cluster: Cluster) -> Schedule | None:
 class _Supply:
     """What servers of one kind offer to one job, in the slots from its arrival on."""
 
-    room: Ints  # [slots, servers] instances that fit, cheapest server first
-    order: Ints  # [slots, servers] servers, cheapest first
-    cost: Floats  # [slots, most + 1] of n instances on the cheapest servers; inf: no room
+    server: Ints  # [slots, n] servers, cheapest first: as many as `most` instances may need
+    room: Ints  # [slots, n] instances that fit there
+    cost: Floats  # [slots, most + 1] of so many instances on the cheapest servers; inf: no room
+    servers: int  # of this kind
 
     @classmethod
     def of(cls, market: Market, first_slot: int, demand: Floats, most: int) -> _Supply:
         """COST_t for 0 to `most` instances (lines 23-46): cheapest servers first, then full."""
         used, price = market.used[first_slot:], market.price[first_slot:]
-        unit, room = _rate(market.capacity, used, price, demand, most)
-        order = np.argsort(unit, axis=1, kind="stable")
-        unit = np.take_along_axis(unit, order, axis=1)
-        room = np.take_along_axis(room, order, axis=1)
-        return cls(room, order, _pile_up(unit, room, most))
+        server, unit, room = _cheapest(market.capacity, used, price, demand, most)
+        return cls(server, room, _pile_up(unit, room, most), len(market.capacity))
 
     def place(self, count: Ints, first_slot: int) -> Ints:
         """[slots of the span, servers] `count` [slots from arrival] instances, cheapest first."""
         before = np.cumsum(self.room, axis=1) - self.room
         taken = np.clip(count[:, None] - before, 0, self.room)
-        slots, servers = self.room.shape
-        placed = np.zeros((first_slot + slots, servers), dtype=np.int64)
-        np.put_along_axis(placed[first_slot:], self.order, taken, axis=1)
+        placed = np.zeros((first_slot + len(count), self.servers), dtype=np.int64)
+        slot, nth = np.nonzero(taken)
+        placed[first_slot + slot, self.server[slot, nth]] = taken[slot, nth]
         return placed
 
 
 @njit(
-    types.Tuple((types.float64[:, ::1], types.int64[:, ::1]))(
+    types.Tuple((types.int64[:, ::1], types.float64[:, ::1], types.int64[:, ::1]))(
         _FLOATS_2D, _FLOATS_3D, _FLOATS_3D, _FLOATS_1D, types.int64
     ),
     cache=True,
 )
-def _rate(capacity, used, price, demand, most):  # type: ignore[no-untyped-def]
-    """[slots, servers] The price of one instance, and how many fit, at most `most`: (4), (5)."""
+def _cheapest(capacity, used, price, demand, most):  # type: ignore[no-untyped-def]
+    """Servers in the order of price, what one instance costs, and how many fit: (4), (5).
+
+    Each [slots, n]: the cheapest servers that together have room for `most`, of equal ones the
+    first. An insertion each instead of sorting all: most servers of a large cluster are left out
+    by one comparison.
+    """
     slots, servers, resources = used.shape
-    unit = np.zeros((slots, servers))
-    room = np.full((slots, servers), most)
+    width = min(most, servers)
+    server = np.zeros((slots, width), np.int64)
+    unit = np.zeros((slots, width))
+    room = np.zeros((slots, width), np.int64)
     for t in range(slots):
+        count, total = 0, 0
         for h in range(servers):
+            cost, fitting = 0.0, float(most)
             for r in range(resources):
                 if demand[r] > 0:
-                    unit[t, h] += price[t, h, r] * demand[r]
-                    fits = int((capacity[h, r] - used[t, h, r]) / demand[r] + ROUNDING)
-                    room[t, h] = max(min(room[t, h], fits), 0)
-    return unit, room
+                    cost += price[t, h, r] * demand[r]
+                    free = (capacity[h, r] - used[t, h, r]) / demand[r] + ROUNDING
+                    fitting = min(fitting, free)
+            fits = int(fitting)
+            if fits <= 0 or (total >= most and cost >= unit[t, count - 1]):
+                continue
+            while count > 0 and cost < unit[t, count - 1]:
+                if total - room[t, count - 1] + fits < most:
+                    break  # the most expensive is still needed
+                count -= 1
+                total -= room[t, count]
+                room[t, count] = 0
+            nth = count
+            while nth > 0 and cost < unit[t, nth - 1]:
+                server[t, nth] = server[t, nth - 1]
+                unit[t, nth] = unit[t, nth - 1]
+                room[t, nth] = room[t, nth - 1]
+                nth -= 1
+            server[t, nth], unit[t, nth], room[t, nth] = h, cost, fits
+            count += 1
+            total += fits
+    return server, unit, room
 
 
 @njit(types.float64[:, ::1](_FLOATS_2D, _INTS_2D, types.int64), cache=True)
@@ -143,8 +168,6 @@ def _pile_up(unit, room, most):  # type: ignore[no-untyped-def]
                 n += 1
                 paid += unit[t, h]
                 cost[t, n] = paid
-            if n == most:
-                break
     return cost
 
 
