@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from policies.checks import check
+from policies.oasis.answers import ADMITTED, AGAIN, allocations, rejected
 from policies.oasis.market import Cluster, Estimate, Market, PriceRange
-from policies.oasis.reservations import Reservation, Site, stand
-from policies.oasis.schedule import Schedule, best_schedule, book
+from policies.oasis.reservations import Reservations, Site
+from policies.oasis.schedule import best_schedule, book
 from policies.oasis.translate import Calendar, Worth, price_range, request
-from policies.problem import Allocation, Decision, Floats, Jobs, Memory, PolicyError, Problem
-from policies.reason import Reason, because
+from policies.problem import NO_MEMORY, Decision, Floats, Jobs, Memory, PolicyError, Problem
+from policies.reason import Reason
 
-VERSION = 1  # of the memory
+VERSION = 2
+"""Of the memory. One of another version is no memory: jobs that run stay and are planned again."""
 
 
 @dataclass(frozen=True)
@@ -87,29 +88,27 @@ class Oasis:
         jobs = problem.jobs
         calendar = Calendar.of(problem, self.slot_s, self.horizon_slots)
         site = Site.of(problem.servers)
-        held = self._held(jobs, memory)
-        gpus = dict(zip(jobs.ids, jobs.gpus_per_worker.tolist(), strict=True))
-        kept, used = stand(held, gpus, site, calendar.span)
-        agenda = _agenda(jobs, held.keys(), kept.keys())
+        memory = memory if memory.get("version") == VERSION else NO_MEMORY
+        held = self._held(jobs, site, memory)
+        kept, used = held.standing(jobs.gpus_per_worker, site, calendar.span)
+        agenda = _agenda(jobs, held, kept)
         seen = self._seen(jobs, agenda, calendar, memory)
-        plans = _Plans(kept)
         if seen is not None and site.total_gpus:
-            self._plan(jobs, agenda, calendar, self._cluster(site, used, seen), site, plans)
+            cluster = self._cluster(site, used, seen)
+            planned, refused = self._plan(jobs, agenda, calendar, cluster, site)
         else:
-            plans.again |= {jobs.ids[row]: Reservation() for row, stays in agenda if stays}
+            planned, refused = [Reservations.none([row for row, stays in agenda if stays])], {}
 
-        standing = plans.standing
+        standing = Reservations.joined([kept, *planned])
+        how = {row: AGAIN if stays else ADMITTED for row, stays in agenda}
+        answers = allocations(jobs, standing, how, calendar, site)
         decision = Decision(
-            {
-                job: _allocation(job, plans, calendar, site)
-                for job in jobs.ids
-                if job not in plans.rejected
-            },
-            rejected=plans.rejected,
-            review_at_s=float(calendar.ends_s[0]) if standing else None,
-            objective=sum(reservation.utility for reservation in standing.values()),
+            {job: answer for job, answer in answers.items() if job not in refused},
+            rejected=refused,
+            review_at_s=float(calendar.ends_s[0]) if len(standing.job) else None,
+            objective=float(standing.utility.sum()),
         )
-        return decision, self._memory(standing, seen)
+        return decision, self._memory(jobs, site, standing, seen)
 
     @property
     def _estimate(self) -> Estimate:
@@ -119,21 +118,24 @@ class Oasis:
     def _worth(self) -> Worth:
         return Worth(self.worth_per_priority, self.critical, self.sensitive, self.patience)
 
-    def _held(self, jobs: Jobs, memory: Memory) -> dict[str, Reservation]:
+    def _held(self, jobs: Jobs, site: Site, memory: Memory) -> Reservations:
         """Schedules of the jobs still alive. In slots of another length they mean nothing."""
-        admitted = memory.get("admitted", {})
-        readable = memory.get("slot_s") == self.slot_s
-        return {
-            job: Reservation.from_json(admitted[job]) if readable else Reservation()
-            for job in jobs.ids
-            if job in admitted
-        }
+        if not memory:
+            return Reservations.none()
+        held = Reservations.from_json(
+            memory["admitted"],
+            {job: row for row, job in enumerate(jobs.ids)},
+            {server: column for column, server in enumerate(site.servers)},
+        )
+        return held if memory["slot_s"] == self.slot_s else Reservations.none(held.job)
 
-    def _memory(self, standing: dict[str, Reservation], seen: PriceRange | None) -> Memory:
+    def _memory(
+        self, jobs: Jobs, site: Site, standing: Reservations, seen: PriceRange | None
+    ) -> Memory:
         memory: dict[str, Any] = {
             "version": VERSION,
             "slot_s": self.slot_s,
-            "admitted": {job: reservation.to_json() for job, reservation in standing.items()},
+            "admitted": standing.to_json(jobs.ids, site.servers),
         }
         if seen is not None:
             memory["seen"] = {"high": seen.high.tolist(), "low": seen.low, "need": seen.need}
@@ -166,102 +168,29 @@ class Oasis:
         calendar: Calendar,
         cluster: Cluster,
         site: Site,
-        plans: _Plans,
-    ) -> None:
-        """Algorithm 1 over the agenda, into `plans`."""
+    ) -> tuple[list[Reservations], dict[str, Reason]]:
+        """Algorithm 1 over the agenda: the schedules of those admitted, and why others are not."""
+        planned, refused = [], {}
         for row, stays in agenda:
-            job, wish = jobs.ids[row], request(jobs, row, self._worth, calendar, self.grain)
+            wish = request(jobs, row, self._worth, calendar, self.grain)
             schedule = best_schedule(wish, cluster)
-            if schedule is None or not (stays or schedule.payoff > 0):
-                if stays:
-                    plans.again[job] = Reservation()
-                else:
-                    plans.rejected[job] = _rejected(schedule, calendar, site)
-                continue
-            cluster = book(wish, schedule, cluster)
-            reservation = Reservation.of(schedule, calendar.span.start, site.servers)
-            (plans.again if stays else plans.admitted)[job] = reservation
+            if schedule is not None and (stays or schedule.payoff > 0):
+                cluster = book(wish, schedule, cluster)
+                planned.append(Reservations.of(row, schedule, calendar.span.start))
+            elif stays:
+                planned.append(Reservations.none([row]))
+            else:
+                refused[jobs.ids[row]] = rejected(schedule, calendar, site)
+        return planned, refused
 
 
-@dataclass
-class _Plans:
-    """Whose schedule stands, by how it came about; a job in none of these waits undecided."""
-
-    kept: dict[str, Reservation]
-    again: dict[str, Reservation] = field(default_factory=dict)
-    admitted: dict[str, Reservation] = field(default_factory=dict)
-    rejected: dict[str, Reason] = field(default_factory=dict)
-
-    @property
-    def standing(self) -> dict[str, Reservation]:
-        """All schedules."""
-        return self.kept | self.again | self.admitted
-
-
-def _agenda(jobs: Jobs, held: Collection[str], kept: Collection[str]) -> list[tuple[int, bool]]:
+def _agenda(jobs: Jobs, held: Reservations, kept: Reservations) -> list[tuple[int, bool]]:
     """Rows without a schedule, and whether they stay admitted: those first, by arrival each.
 
     A job that was admitted, or that another policy had started, stays.
     """
-    started = (jobs.workers > 0) | (jobs.attained_gpu_s > 0)
-    rows = [
-        (row, job in held or bool(started[row]))
-        for row, job in enumerate(jobs.ids)
-        if job not in kept
-    ]
-    return sorted(rows, key=lambda item: not item[1])
-
-
-def _allocation(job: str, plans: _Plans, calendar: Calendar, site: Site) -> Allocation:
-    """What the job's schedule says for the present slot, with what comes after as a promise."""
-    reservation = plans.standing.get(job)
-    if reservation is None:
-        return Allocation(0, because("waits: the training pool has no GPUs to plan on"))
-    if not reservation.runs:
-        return Allocation(0, _no_room(calendar, site))
-    slot = calendar.span.start
-    servers = reservation.servers_in(slot)
-    workers = sum(servers.values())
-    promise = reservation.promise(slot, calendar.slot_s)
-    start = "follows its schedule" if job in plans.kept else "admitted"
-    if job in plans.again:
-        start = "planned again, admitted before"
-    reason = because(
-        start + ": {workers} workers in this slot, ends by {end_s:.0f} s; "
-        "worth {utility:.3g}, its GPUs {cost:.3g}: payoff {payoff:.3g}",
-        workers=workers,
-        end_s=promise.until_s,
-        utility=reservation.utility,
-        cost=reservation.cost,
-        payoff=reservation.utility - reservation.cost,
-    )
-    return Allocation(workers, reason, servers=servers, plan=promise.plan, promise=promise)
-
-
-def _no_room(calendar: Calendar, site: Site) -> Reason:
-    return because(
-        "waits: admitted, but no schedule ends it within {slots} slots of {slot_s:.0f} s "
-        "on {gpus} GPUs",
-        slots=calendar.slots,
-        slot_s=calendar.slot_s,
-        gpus=site.total_gpus,
-    )
-
-
-def _rejected(schedule: Schedule | None, calendar: Calendar, site: Site) -> Reason:
-    if schedule is None:
-        return because(
-            "rejected: no schedule ends it within {slots} slots of {slot_s:.0f} s on what is "
-            "left of {gpus} GPUs",
-            slots=calendar.slots,
-            slot_s=calendar.slot_s,
-            gpus=site.total_gpus,
-        )
-    return because(
-        "rejected: at best it ends by {end_s:.0f} s, worth {utility:.3g}, its GPUs {cost:.3g}: "
-        "payoff {payoff:.3g}",
-        end_s=float(calendar.ends_s[schedule.completion_slot]),
-        utility=schedule.utility,
-        cost=schedule.cost,
-        payoff=schedule.payoff,
-    )
+    stays = (jobs.workers > 0) | (jobs.attained_gpu_s > 0)
+    stays[held.job] = True
+    rows = np.setdiff1d(np.arange(len(jobs)), kept.job)
+    rows = rows[np.argsort(~stays[rows], kind="stable")]
+    return list(zip(rows.tolist(), stays[rows].tolist(), strict=True))

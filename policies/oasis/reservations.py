@@ -1,90 +1,21 @@
-"""Schedules of admitted jobs as a policy's memory: runs of slots on named servers."""
+"""Schedules of admitted jobs as a policy's memory: columns, since there may be ten thousand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
+from numba import njit, types
 
 from policies.oasis.schedule import Schedule
-from policies.problem import Floats, PlanStep, Promise, Servers
+from policies.problem import Bools, Floats, Ints, PlanStep, Promise, Servers
 
-NOWHERE: Mapping[str, int] = {}
 GONE = -1  # in place of the column of a server
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The same workers on the same servers from slot `start` until before slot `end`.
-
-    Slots are counted from the beginning of the journal.
-    """
-
-    start: int
-    end: int
-    servers: Mapping[str, int]
-
-    @property
-    def workers(self) -> int:
-        """Workers on all servers."""
-        return sum(self.servers.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """What an admitted job was given at the prices of that time. No runs: no schedule fits."""
-
-    runs: tuple[Run, ...] = ()
-    utility: float = 0.0
-    cost: float = 0.0
-
-    @classmethod
-    def of(cls, schedule: Schedule, first_slot: int, servers: Sequence[str]) -> Reservation:
-        """The schedule of a span that begins with `first_slot`, without its idle slots."""
-        workers = schedule.workers
-        changes = np.flatnonzero((workers[1:] != workers[:-1]).any(axis=1)) + 1
-        ends = np.concatenate((changes, [len(workers)]))
-        runs = []
-        for start, end in zip((0, *changes.tolist()), ends.tolist(), strict=True):
-            used = np.flatnonzero(workers[start]).tolist()
-            if used:
-                placed = {servers[server]: int(workers[start, server]) for server in used}
-                runs.append(Run(first_slot + start, first_slot + end, placed))
-        return cls(tuple(runs), schedule.utility, schedule.cost)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Reservation:
-        """The value of `to_json`."""
-        return cls(tuple(Run(*run) for run in value["runs"]), value["utility"], value["cost"])
-
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON value."""
-        runs = [[run.start, run.end, dict(run.servers)] for run in self.runs]
-        return {"runs": runs, "utility": self.utility, "cost": self.cost}
-
-    @property
-    def end(self) -> int:
-        """The slot after the last one; 0 without a schedule."""
-        return self.runs[-1].end if self.runs else 0
-
-    def servers_in(self, slot: int) -> Mapping[str, int]:
-        """Server id -> workers."""
-        return next((r.servers for r in self.runs if r.start <= slot < r.end), NOWHERE)
-
-    def promise(self, slot: int, slot_s: float) -> Promise:
-        """The schedule from `slot` on."""
-        steps, until = [], slot
-        for run in self.runs:
-            if run.end > slot:
-                start = max(run.start, slot)
-                if start > until:
-                    steps.append(PlanStep(until * slot_s, 0))
-                if not steps or steps[-1].workers != run.workers:
-                    steps.append(PlanStep(start * slot_s, run.workers))
-                until = run.end
-        return Promise(tuple(steps), until * slot_s)
+_INTS = types.Array(types.int64, 1, "C", readonly=True)
+_FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,62 +38,201 @@ class Site:
         return int(self.gpus.sum())
 
 
-def stand(
-    held: Mapping[str, Reservation], gpus: Mapping[str, int], site: Site, span: range
-) -> tuple[dict[str, Reservation], Floats]:
-    """The reservations that still stand, and the GPUs they take, [slots, servers].
+@dataclass(frozen=True, slots=True)
+class Reservations:
+    """What admitted jobs were given at the prices of their time.
 
-    `gpus`: of one worker of each job. Those that have ended, or name a server that is gone, do
-    not stand; of those that no longer fit together, the earlier in `held` do.
+    A block is the same number of workers on one server from slot `start` until before slot `end`,
+    counted from the beginning of the journal. A job without blocks is admitted, but no schedule
+    fits. Rows of jobs ascend, and the blocks of each stand together.
     """
-    column = {server: index for index, server in enumerate(site.servers)}
-    blocks = {
-        job: _blocks(reservation, gpus[job], column, span)
-        for job, reservation in held.items()
-        if reservation.end > span.start
-    }
-    blocks = {
-        job: its for job, its in blocks.items() if all(server != GONE for _, _, server, _ in its)
-    }
-    used = _load([block for its in blocks.values() for block in its], len(span), len(column))
-    if (used > site.gpus).any():
-        used = np.zeros_like(used)
-        blocks = {job: its for job, its in blocks.items() if _take(used, its, site.gpus)}
-    return {job: held[job] for job in blocks}, used
+
+    job: Ints  # [jobs held] rows of the problem
+    utility: Floats
+    cost: Floats
+    owner: Ints  # [blocks] into the columns above
+    start: Ints
+    end: Ints
+    server: Ints  # column of the site, or GONE
+    workers: Ints
+
+    @classmethod
+    def none(cls, job: Ints | Sequence[int] = ()) -> Reservations:
+        """These jobs without a schedule."""
+        rows = np.array(job, dtype=np.int64)
+        nothing = np.zeros(0, dtype=np.int64)
+        unpaid = np.zeros(len(rows))
+        return cls(rows, unpaid, unpaid, nothing, nothing, nothing, nothing, nothing)
+
+    @classmethod
+    def of(cls, job: int, schedule: Schedule, first_slot: int) -> Reservations:
+        """One job's schedule of a span that begins with `first_slot`, without its idle slots."""
+        used = np.flatnonzero(schedule.workers.any(axis=0))
+        workers = schedule.workers[:, used].T
+        changes = np.ones((len(used), workers.shape[1] + 1), dtype=bool)
+        changes[:, 1:-1] = workers[:, 1:] != workers[:, :-1]
+        row, slot = np.nonzero(changes)
+        row, start, end = row[:-1], slot[:-1], slot[1:]
+        pieces = end > start  # not from the last slot of a server to the first of the next
+        row, start, end = row[pieces], start[pieces], end[pieces]
+        busy = workers[row, start] > 0
+        row, start, end = row[busy], start[busy], end[busy]
+        return cls(
+            np.array([job]),
+            np.array([schedule.utility]),
+            np.array([schedule.cost]),
+            owner=np.zeros(len(row), dtype=np.int64),
+            start=first_slot + start,
+            end=first_slot + end,
+            server=used[row],
+            workers=workers[row, start],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Reservations]) -> Reservations:
+        """Those of all parts."""
+        before = np.cumsum([0, *(len(part.job) for part in parts[:-1])])
+        owner = np.concatenate([part.owner + n for part, n in zip(parts, before, strict=True)])
+        joined = cls(owner=owner, **{name: _column(parts, name) for name in _BESIDE_OWNER})
+        order = np.argsort(joined.job, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        owner = rank[owner]
+        return joined._gathered(order, np.argsort(owner, kind="stable"), owner)
+
+    @classmethod
+    def from_json(
+        cls, value: Mapping[str, Any], row: Mapping[str, int], column: Mapping[str, int]
+    ) -> Reservations:
+        """The value of `to_json`, of jobs and servers that are still there."""
+        job = np.array([row.get(name, GONE) for name in value["jobs"]], dtype=np.int64)
+        at = np.array([column.get(name, GONE) for name in value["servers"]], dtype=np.int64)
+        blocks = {name: np.array(value[name], dtype=np.int64) for name in _OF_BLOCKS}
+        blocks["server"] = at[blocks["server"]]
+        owner = np.repeat(np.arange(len(job)), value["blocks"])
+        utility, cost = np.array(value["utility"]), np.array(value["cost"])
+        return cls(job, utility, cost, owner, **blocks).chosen(job != GONE)
+
+    def to_json(self, jobs: Sequence[str], servers: Sequence[str]) -> dict[str, Any]:
+        """As a JSON value: a list a column, with the number of each job's `blocks`."""
+        columns = {name: getattr(self, name).tolist() for name in ("utility", "cost", *_OF_BLOCKS)}
+        return {
+            "jobs": [jobs[row] for row in self.job.tolist()],
+            "servers": list(servers),
+            "blocks": np.bincount(self.owner, minlength=len(self.job)).tolist(),
+            **columns,
+        }
+
+    def chosen(self, which: Bools) -> Reservations:
+        """Those of some jobs, [jobs held]."""
+        rank = np.cumsum(which) - 1
+        return self._gathered(
+            np.flatnonzero(which), np.flatnonzero(which[self.owner]), rank[self.owner]
+        )
+
+    def standing(self, gpus: Ints, site: Site, span: range) -> tuple[Reservations, Floats]:
+        """What still stands, and the GPUs that it takes, [slots, servers]; without what is past.
+
+        `gpus` [jobs of the problem]: of one worker. Schedules that have ended, or name a server
+        that is gone, do not stand; of those that no longer fit together the earlier do.
+        """
+        ahead = self._gathered(
+            np.arange(len(self.job)), np.flatnonzero(self.end > span.start), self.owner
+        )
+        stands, used = _stand(
+            np.bincount(ahead.owner, minlength=len(self.job)),
+            np.maximum(ahead.start - span.start, 0),
+            np.minimum(ahead.end - span.start, len(span)),
+            ahead.server,
+            (ahead.workers * gpus[ahead.job[ahead.owner]]).astype(np.float64),
+            site.gpus,
+            len(span),
+        )
+        return ahead.chosen(stands), used
+
+    def promises(self, slot: int, slot_s: float) -> list[Promise]:
+        """[jobs held] The schedules from `slot` on, in seconds. Blocks that have ended are gone."""
+        until = np.full(len(self.job), slot)
+        np.maximum.at(until, self.owner, self.end)
+        start, end = np.maximum(self.start, slot) - slot, self.end - slot
+        slots = int(until.max(initial=slot)) - slot
+        sizes = _add_up(self.owner, start, end, self.workers, len(self.job), slots)
+        changes = np.ones(sizes.shape, dtype=bool)
+        changes[:, 1:] = sizes[:, 1:] != sizes[:, :-1]
+        changes &= np.arange(slots) < (until - slot)[:, None]
+        row, at = np.nonzero(changes)
+        steps = list(map(PlanStep, ((slot + at) * slot_s).tolist(), sizes[row, at].tolist()))
+        bounds = np.searchsorted(row, np.arange(len(self.job) + 1)).tolist()
+        return [
+            Promise(tuple(steps[first:last]), until_s)
+            for first, last, until_s in zip(
+                bounds[:-1], bounds[1:], (until * slot_s).tolist(), strict=True
+            )
+        ]
+
+    def servers_in(self, slot: int, servers: Sequence[str]) -> list[dict[str, int]]:
+        """[jobs held] Workers on each server that a job uses in a slot."""
+        placed: list[dict[str, int]] = [{} for _ in self.job]
+        now = (self.start <= slot) & (slot < self.end)
+        columns = (self.owner[now].tolist(), self.server[now].tolist(), self.workers[now].tolist())
+        for owner, server, workers in zip(*columns, strict=True):
+            placed[owner][servers[server]] = workers
+        return placed
+
+    def _gathered(self, held: Ints, blocks: Ints, owner: Ints) -> Reservations:
+        """These rows and blocks, in this order; `owner` [all blocks] is the one they then have."""
+        return Reservations(
+            self.job[held],
+            self.utility[held],
+            self.cost[held],
+            owner=owner[blocks],
+            **{name: getattr(self, name)[blocks] for name in _OF_BLOCKS},
+        )
 
 
-_Block: TypeAlias = tuple[int, int, int, int]
-"""First slot of the span, slot after the last, column of a server (or GONE), GPUs there."""
+_OF_BLOCKS = ("start", "end", "server", "workers")
+_BESIDE_OWNER = ("job", "utility", "cost", *_OF_BLOCKS)
 
 
-def _blocks(
-    reservation: Reservation, gpus: int, column: Mapping[str, int], span: range
-) -> list[_Block]:
-    """What a reservation takes from the beginning of the span on."""
-    first, slots = span.start, len(span)
-    blocks = []
-    for run in reservation.runs:
-        if run.end > first and run.start < span.stop:
-            start, end = max(run.start - first, 0), min(run.end - first, slots)
-            for server, workers in run.servers.items():
-                blocks.append((start, end, column.get(server, GONE), workers * gpus))
-    return blocks
+def _column(parts: Sequence[Reservations], name: str) -> Any:
+    return np.concatenate([getattr(part, name) for part in parts])
 
 
-def _load(blocks: list[_Block], slots: int, servers: int) -> Floats:
-    """[slots, servers] GPUs that all blocks take together."""
-    start, end, server, gpus = np.array(blocks, dtype=np.int64).reshape(-1, 4).T
-    change = np.zeros((slots + 1, servers))
-    np.add.at(change, (start, server), gpus)
-    np.add.at(change, (end, server), -gpus)
-    used: Floats = np.cumsum(change, axis=0)[:-1]
-    return used
+@njit(
+    types.Tuple((types.boolean[::1], types.float64[:, ::1]))(
+        _INTS, _INTS, _INTS, _INTS, _FLOATS, _FLOATS, types.int64
+    ),
+    cache=True,
+)
+def _stand(blocks, start, end, server, gpus, capacity, slots):  # type: ignore[no-untyped-def]
+    """[jobs] Whether a job's blocks fit with those of the jobs before it; [slots, servers] GPUs."""
+    stands = np.zeros(len(blocks), np.bool_)
+    used = np.zeros((slots, len(capacity)))
+    first = 0
+    for job in range(len(blocks)):
+        last = first + blocks[job]
+        fits = last > first
+        for b in range(first, last):
+            fits = fits and server[b] != GONE
+            for t in range(start[b], end[b]):
+                fits = fits and used[t, server[b]] + gpus[b] <= capacity[server[b]]
+        if fits:
+            stands[job] = True
+            for b in range(first, last):
+                for t in range(start[b], end[b]):
+                    used[t, server[b]] += gpus[b]
+        first = last
+    return stands, used
 
 
-def _take(used: Floats, blocks: list[_Block], capacity: Floats) -> bool:
-    """Add the blocks to `used` if all of them fit; whether they do."""
-    if any((used[a:b, server] + gpus > capacity[server]).any() for a, b, server, gpus in blocks):
-        return False
-    for start, end, server, gpus in blocks:
-        used[start:end, server] += gpus
-    return True
+@njit(
+    types.int64[:, ::1](_INTS, _INTS, _INTS, _INTS, types.int64, types.int64),
+    cache=True,
+)
+def _add_up(owner, start, end, workers, jobs, slots):  # type: ignore[no-untyped-def]
+    """[jobs, slots] Workers of all blocks of a job."""
+    sizes = np.zeros((jobs, slots), np.int64)
+    for b in range(len(owner)):
+        for t in range(start[b], end[b]):
+            sizes[owner[b], t] += workers[b]
+    return sizes
