@@ -32,8 +32,9 @@ class Oasis:
 
     Prices rise from L to U with the GPUs taken (`market`). U and L come from all jobs seen so
     far, scaled by `high_factor` and `low_factor`; `least_share` and `price_floor` keep L from
-    vanishing (`market.Estimate`). Jobs that bring no utility get a sigmoid from priority and
-    deadline (`translate.Worth`): `worth_per_priority`, `critical`, `sensitive`, `patience`.
+    vanishing (`market.Estimate`). A job's own utility counts (`Jobs.worth`, `steepness_per_s`,
+    `target_s`); jobs that bring none get a sigmoid from priority and deadline
+    (`translate.Worth`): `worth_per_priority`, `critical`, `sensitive`, `patience`.
     `grain` is the units of work that one slot at a job's minimum size is counted in.
 
     Departures from print, beside those of the modules:

@@ -154,14 +154,14 @@ class Reservations:
         """[jobs held] The schedules from `slot` on, in seconds. Blocks that have ended are gone."""
         until = np.full(len(self.job), slot)
         np.maximum.at(until, self.owner, self.end)
-        start, end = np.maximum(self.start, slot) - slot, self.end - slot
-        slots = int(until.max(initial=slot)) - slot
-        sizes = _add_up(self.owner, start, end, self.workers, len(self.job), slots)
-        changes = np.ones(sizes.shape, dtype=bool)
-        changes[:, 1:] = sizes[:, 1:] != sizes[:, :-1]
-        changes &= np.arange(slots) < (until - slot)[:, None]
-        row, at = np.nonzero(changes)
-        steps = list(map(PlanStep, ((slot + at) * slot_s).tolist(), sizes[row, at].tolist()))
+        row, at, size = _steps(
+            np.bincount(self.owner, minlength=len(self.job)),
+            np.maximum(self.start, slot) - slot,
+            self.end - slot,
+            self.workers,
+            int(until.max(initial=slot)) - slot,
+        )
+        steps = list(map(PlanStep, ((slot + at) * slot_s).tolist(), size.tolist()))
         bounds = np.searchsorted(row, np.arange(len(self.job) + 1)).tolist()
         return [
             Promise(tuple(steps[first:last]), until_s)
@@ -226,13 +226,26 @@ def _stand(blocks, start, end, server, gpus, capacity, slots):  # type: ignore[n
 
 
 @njit(
-    types.int64[:, ::1](_INTS, _INTS, _INTS, _INTS, types.int64, types.int64),
+    types.UniTuple(types.int64[::1], 3)(_INTS, _INTS, _INTS, _INTS, types.int64),
     cache=True,
 )
-def _add_up(owner, start, end, workers, jobs, slots):  # type: ignore[no-untyped-def]
-    """[jobs, slots] Workers of all blocks of a job."""
-    sizes = np.zeros((jobs, slots), np.int64)
-    for b in range(len(owner)):
-        for t in range(start[b], end[b]):
-            sizes[owner[b], t] += workers[b]
-    return sizes
+def _steps(blocks, start, end, workers, slots):  # type: ignore[no-untyped-def]
+    """Where a job's number of workers begins or changes: the job, the slot, the new number."""
+    most = len(blocks) + 2 * len(start)
+    row = np.empty(most, np.int64)
+    at = np.empty(most, np.int64)
+    size = np.empty(most, np.int64)
+    total = np.zeros(slots, np.int64)  # of one job
+    found, first = 0, 0
+    for job in range(len(blocks)):
+        until = 0
+        for b in range(first, first + blocks[job]):
+            total[start[b] : end[b]] += workers[b]
+            until = max(until, end[b])
+        for t in range(until):
+            if t == 0 or total[t] != total[t - 1]:
+                row[found], at[found], size[found] = job, t, total[t]
+                found += 1
+        total[:until] = 0
+        first += blocks[job]
+    return row[:found].copy(), at[:found].copy(), size[:found].copy()

@@ -58,12 +58,13 @@ class Calendar:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """The sigmoid of jobs that bring none, from priority and deadline.
+    """What a job is worth: its own sigmoid, or for jobs that bring none one made up.
 
-    gamma_1 = `per_priority` ** priority. With a deadline, that is the target, and `critical` is
-    gamma_2 per slot (the paper's time-critical jobs: 4 to 6). Without, the target is `patience`
-    times the shortest time in which the job could run, and `sensitive` is gamma_2 per slot (its
-    time-sensitive jobs: 0.01 to 1).
+    That is made of priority and deadline: gamma_1 = `per_priority` ** priority, so jobs that
+    bring their own state it in units of a job of priority 0. With a deadline, that is the target,
+    and `critical` is gamma_2 per slot (the paper's time-critical jobs: 4 to 6). Without, the
+    target is `patience` times the shortest time in which the job could run, and `sensitive` is
+    gamma_2 per slot (its time-sensitive jobs: 0.01 to 1).
     """
 
     per_priority: float
@@ -72,8 +73,18 @@ class Worth:
     patience: float
 
     def utility(self, jobs: Jobs, row: int, slot_s: float, end_s: Floats) -> Floats:
-        """What it is worth that the job of `row` ends at `end_s`."""
-        submitted_s, deadline_s = float(jobs.submitted_s[row]), float(jobs.deadline_s[row])
+        """What it is worth that the job of `row` ends at `end_s`; its age counts from submission.
+
+        A deadline has no part in a utility that the job brings, nor has its priority.
+        """
+        worth, steepness_per_s = float(jobs.worth[row]), float(jobs.steepness_per_s[row])
+        target_s = float(jobs.target_s[row])
+        if math.isnan(worth):
+            worth, steepness_per_s, target_s = self._made_up(jobs, row, slot_s)
+        return sigmoid(worth, steepness_per_s, target_s, end_s - float(jobs.submitted_s[row]))
+
+    def _made_up(self, jobs: Jobs, row: int, slot_s: float) -> tuple[float, float, float]:
+        """Worth, steepness per second and target of a job that brings none."""
         try:
             worth = self.per_priority ** int(jobs.priority[row])
         except OverflowError:
@@ -83,11 +94,11 @@ class Worth:
                 f"job {jobs.ids[row]}: priority is {jobs.priority[row]}; "
                 f"{self.per_priority} to that power must be a number"
             )
-        steepness, target_s = self.critical, deadline_s - submitted_s
+        deadline_s = float(jobs.deadline_s[row])
         if math.isinf(deadline_s):
             shortest_s = float(jobs.remaining_epochs[row] * _epoch_s(jobs, row).min())
-            steepness, target_s = self.sensitive, self.patience * shortest_s
-        return sigmoid(worth, steepness / slot_s, target_s, elapsed=end_s - submitted_s)
+            return worth, self.sensitive / slot_s, self.patience * shortest_s
+        return worth, self.critical / slot_s, deadline_s - float(jobs.submitted_s[row])
 
 
 def price_range(

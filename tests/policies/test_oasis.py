@@ -210,6 +210,36 @@ def test_priority_and_deadline_make_the_utility():
     assert worth[0] < 1 and worth[1] == pytest.approx(8)
 
 
+def test_a_job_s_own_utility_wins_over_priority_and_deadline():
+    """It counts from the submission, 100 s ago: 5 / (1 + exp(0.1 (120 - 90)))."""
+    case = problem([job("a", 4, epoch_s=20, utility=(5.0, 0.1, 90.0))], [training(4)], now_s=100.0)
+    decision, _ = OASIS.decide(case, NO_MEMORY)
+    worth = number(decision.allocations["a"].reason, "utility")
+    assert worth == pytest.approx(5 / (1 + np.exp(3)))
+    told = with_column(case, deadline_s=[50.0], priority=[5000])
+    assert OASIS.decide(told, NO_MEMORY)[0] == decision
+
+
+@pytest.mark.parametrize(
+    ("steepness_per_s", "admitted"), [(0.0, True), (0.002, True), (0.5, False)]
+)
+def test_the_three_kinds_of_jobs_behind_another(steepness_per_s, admitted):
+    """Time-insensitive and -sensitive ones wait 100 s; a critical one would be worth nothing."""
+    b = job("b", 4, utility=(10.0, steepness_per_s, 30.0))
+    decision, _ = decide([job("a", 4, epoch_s=100, utility=(10.0, 0.0, 30.0)), b], [training(4)])
+    assert ("b" in decision.allocations) == admitted
+    if admitted:
+        assert decision.allocations["b"].plan == (PlanStep(0.0, 0), PlanStep(100.0, 4))
+
+
+def test_of_two_jobs_with_their_own_utility_the_one_that_pays_gets_in():
+    """a takes half of the GPUs, and what is left costs more than a job of small worth has."""
+    a = job("a", 2, epoch_s=200, utility=(100.0, 0.0, 0.0))
+    for worth, admitted in ((1.0, False), (100.0, True)):
+        decision, _ = decide([a, job("b", 2, epoch_s=40, utility=(worth, 0.0, 0.0))], [training(4)])
+        assert ("b" in decision.allocations) == admitted
+
+
 def test_a_cluster_without_jobs():
     decision, memory = decide([], [training(4)])
     assert (decision.allocations, decision.objective, decision.review_at_s) == ({}, 0, None)
