@@ -171,8 +171,10 @@ def empty_cluster(
 def alpha(cluster: Cluster) -> float:
     """alpha = max_r(1, ln U / L): OASiS is 2 alpha-competitive (Theorem 4).
 
-    That is where each booking is a small part of a server, as the proof assumes. Where it takes a
-    share of up to d, alpha is max_r(1, ((U / L)^d - 1) / d) by the same proof.
+    That is where each job takes a small part of a server, as the proof assumes. Where it may take
+    a share of up to d in one slot, the ratio is under 2 (U / L)^d max(1, ((U / L)^d - 1) / d): a
+    booking raises the price of what it takes at most so fast, and a job that finds no room sees
+    prices that may fall short of U by (U / L)^d. (The proof takes no room for U.)
     """
     ratios = [np.log(m.high) - np.log(m.low) for m in (cluster.workers, cluster.ps)]
     return max(1.0, float(np.max(ratios)))

@@ -26,10 +26,22 @@ def test_parameter_servers_match_the_bandwidth_and_are_no_more_than_workers():
     assert narrow.request(0, 1).ps_of.tolist() == [0, NEVER, NEVER]
 
 
-def test_the_sigmoid():
-    assert sigmoid(10.0, 0.0, 3.0, 99.0) == 5.0  # time-insensitive
-    assert sigmoid(10.0, 6.0, 3.0, 3.0) == 5.0
-    assert sigmoid(10.0, 6.0, 3.0, 300.0) >= 0.0
+@pytest.mark.parametrize(
+    ("steepness", "early", "late"),
+    [
+        (0.0, 5.0, 5.0),  # time-insensitive: the same whenever it ends
+        (0.01, 5.05, 4.95),  # time-sensitive, from
+        (1.0, 8.81, 1.19),  # to
+        (4.0, 10.0, 0.0),  # time-critical, from
+        (6.0, 10.0, 0.0),  # to
+    ],
+)
+def test_the_sigmoid_of_the_three_kinds_of_jobs(steepness, early, late):
+    """Two slots before its target, then two after; half at the target (002 §V-A)."""
+    assert sigmoid(10.0, steepness, 3.0, 3.0) == 5.0
+    assert sigmoid(10.0, steepness, 3.0, 1.0) == pytest.approx(early, abs=0.01)
+    assert sigmoid(10.0, steepness, 3.0, 5.0) == pytest.approx(late, abs=0.01)
+    assert sigmoid(10.0, steepness, 3.0, 3e5) >= 0.0
 
 
 def test_prices_of_an_empty_a_half_full_and_an_exhausted_server():

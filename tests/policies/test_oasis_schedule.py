@@ -122,15 +122,6 @@ def test_of_equal_payoffs_the_earliest_completion():
     assert schedule and schedule.completion_slot == 2  # 6.3 worker-slots on 3 workers
 
 
-@pytest.mark.parametrize(("steepness", "slot"), [(0.0, 1), (5.0, 0)])
-def test_a_job_waits_for_a_cheap_slot_if_it_is_worth_the_same_then(steepness, slot):
-    jobs = ps_jobs(worth=20.0, steepness=steepness, target_slots=0.5)
-    cluster = empty_cluster(jobs, np.full((1, 2), 4.0), np.full((1, 2), 9.0), 4)
-    half_full_now = cluster.workers.book(np.array([[2], [0], [0], [0]]), jobs.worker[0])
-    schedule = best_schedule(jobs.request(0, 4), Cluster(half_full_now, cluster.ps))
-    assert schedule and schedule.completion_slot == slot
-
-
 def gpus_at(*prices):
     """One server with room, whose GPU costs so much in each slot; all else is free."""
     nothing = PriceRange(np.zeros(2), 1.0, 1.0)
@@ -139,6 +130,17 @@ def gpus_at(*prices):
     price = np.zeros_like(used)
     price[:, 0, 0] = prices
     return Cluster(replace(market, price=price), replace(market, price=np.zeros_like(used)))
+
+
+@pytest.mark.parametrize(
+    ("steepness", "price", "slot"),
+    [(0.0, 0.1, 3), (0.1, 0.1, 0), (0.1, 3.0, 3), (5.0, 3.0, 0)],
+)
+def test_a_job_pays_for_an_early_slot_what_its_utility_loses_later(steepness, price, slot):
+    """Time-insensitive ones nothing, time-sensitive ones a little, time-critical ones all."""
+    jobs = ps_jobs(worth=20.0, steepness=steepness, target_slots=1.0)
+    schedule = best_schedule(jobs.request(0, 4), gpus_at(price, 99.0, 99.0, 0.0))
+    assert schedule and schedule.completion_slot == slot
 
 
 @pytest.mark.parametrize(("price", "admitted"), [(4.9, True), (5.0, False), (5.1, False)])
