@@ -42,7 +42,8 @@ def _rules_for_jobs(jobs: Jobs) -> Iterator[Rule]:
     outside = (workers != 0) & ((workers < low) | (workers > high))
     yield "workers", workers, outside, "0, or from min_workers to max_workers"
     yield "submitted_s", jobs.submitted_s, _no_amount(jobs.submitted_s), AMOUNT
-    yield "deadline_s", jobs.deadline_s, np.isnan(jobs.deadline_s), "a time, or inf for none"
+    never = ~(jobs.deadline_s > -np.inf)
+    yield "deadline_s", jobs.deadline_s, never, "a time, or inf for none"
     yield "remaining_epochs", jobs.remaining_epochs, _no_amount(jobs.remaining_epochs), AMOUNT
     yield "attained_gpu_s", jobs.attained_gpu_s, _no_amount(jobs.attained_gpu_s), AMOUNT
     none = np.isnan(jobs.worth)

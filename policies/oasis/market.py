@@ -26,9 +26,10 @@ class Estimate:
     `high_factor` and `low_factor` scale them (1.0: exact; a figure of §V-A varies both alike).
     One time-critical job, worthless at the end of the span, pushes the literal L towards 0, and
     with it all prices. Two remedies, both off (0) for the literal L:
-    - `least_share`: a job's last utility counts as at least this share of its greatest. A job
-      that can still reach half that share is still admitted to an empty cluster; if one can
-      reach all of it Theorem 4 holds, with a smaller alpha: that job bounds the optimum.
+    - `least_share`: a job's last utility counts as at least this share of its worth (gamma_1). A
+      job that can still reach half that share is still admitted to an empty cluster, a hopeless
+      one may be refused; if one can reach all of it Theorem 4 holds, with a smaller alpha: that
+      job bounds the optimum.
     - `price_floor`: L >= U * price_floor. An empty cluster then refuses jobs that need more than
       about 1 / price_floor instance-slots, and Theorem 4 is void.
     """
@@ -148,13 +149,19 @@ def empty_cluster(
     """Nothing taken, and prices for these jobs; capacities [servers, resources].
 
     U's argument counts from the arrival: a job of D slots that starts at once ends in slot
-    a_i + D - 1. L's is the last slot of the span.
+    a_i + D - 1. L's is the last slot of the span. Raises `PolicyError` naming server and field.
     """
+    if slots < 1:
+        raise PolicyError(f"slots is {slots}; use 1 or more")
+    for field, amounts in (("worker_capacity", worker_capacity), ("ps_capacity", ps_capacity)):
+        bad = ~(np.isfinite(amounts) & (amounts >= 0)).all(axis=1)
+        if bad.any():
+            raise PolicyError(f"server {int(bad.argmax())}: {field} must be finite and from 0")
     estimate = estimate or Estimate()
     rows = np.arange(len(jobs))
     fastest = jobs.utility(rows, jobs.fastest_slots - 1)
     latest = jobs.utility(rows, slots - 1 - jobs.arrival_slot)
-    latest = np.maximum(latest, estimate.least_share * fastest)
+    latest = np.maximum(latest, estimate.least_share * jobs.worth)
     ps_slots = jobs.work_slots if reading == "work" else jobs.fewest_ps_slots
     sides = (
         (worker_capacity, jobs.worker, jobs.work_slots),

@@ -79,8 +79,10 @@ class PsJobs:
         return sigmoid(self.worth[job], self.steepness[job], self.target_slots[job], elapsed_slots)
 
     def request(self, job: int, slots: int) -> Request:
-        """What one job asks of a span of `slots`."""
+        """What one job asks of a span of `slots`; `PolicyError` if it arrives after that."""
         arrival = int(self.arrival_slot[job])
+        if arrival >= slots:
+            raise PolicyError(f"job {job}: arrival_slot is {arrival}; the span has {slots} slots")
         workers = np.arange(self.chunks[job] + 1)
         ps = np.ceil(workers * self._ps_per_worker[job] - ROUNDING).astype(np.int64)
         span = slots - arrival
@@ -153,6 +155,6 @@ class Request:
 
 
 def _ceil(values: Floats) -> Ints:
-    """Rounded up, and at least one."""
-    up: Ints = np.maximum(np.ceil(values - ROUNDING), 1).astype(np.int64)
+    """Rounded up, at least one, and no more than an integer holds."""
+    up: Ints = np.clip(np.ceil(values - ROUNDING), 1, 2.0**53).astype(np.int64)
     return up

@@ -63,8 +63,9 @@ class Worth:
     That is made of priority and deadline: gamma_1 = `per_priority` ** priority, so jobs that
     bring their own state it in units of a job of priority 0. With a deadline, that is the target,
     and `critical` is gamma_2 per slot (the paper's time-critical jobs: 4 to 6). Without, the
-    target is `patience` times the shortest time in which the job could run, and `sensitive` is
-    gamma_2 per slot (its time-sensitive jobs: 0.01 to 1).
+    target is `patience` times the shortest time in which the job could run from now on (it may
+    have waited under another policy), and `sensitive` is gamma_2 per slot (its time-sensitive
+    jobs: 0.01 to 1).
     """
 
     per_priority: float
@@ -72,19 +73,19 @@ class Worth:
     sensitive: float
     patience: float
 
-    def utility(self, jobs: Jobs, row: int, slot_s: float, end_s: Floats) -> Floats:
+    def utility(self, jobs: Jobs, row: int, calendar: Calendar, end_s: Floats) -> Floats:
         """What it is worth that the job of `row` ends at `end_s`; its age counts from submission.
 
         A deadline has no part in a utility that the job brings, nor has its priority.
         """
-        worth, steepness_per_s = float(jobs.worth[row]), float(jobs.steepness_per_s[row])
-        target_s = float(jobs.target_s[row])
-        if math.isnan(worth):
-            worth, steepness_per_s, target_s = self._made_up(jobs, row, slot_s)
-        return sigmoid(worth, steepness_per_s, target_s, end_s - float(jobs.submitted_s[row]))
+        steepness_per_s, target_s = self._shape(jobs, row, calendar)
+        elapsed_s = end_s - float(jobs.submitted_s[row])
+        return sigmoid(self.most(jobs, row), steepness_per_s, target_s, elapsed_s)
 
-    def _made_up(self, jobs: Jobs, row: int, slot_s: float) -> tuple[float, float, float]:
-        """Worth, steepness per second and target of a job that brings none."""
+    def most(self, jobs: Jobs, row: int) -> float:
+        """gamma_1, which no completion reaches; raises `PolicyError` where it is no number."""
+        if not math.isnan(jobs.worth[row]):
+            return float(jobs.worth[row])
         try:
             worth = self.per_priority ** int(jobs.priority[row])
         except OverflowError:
@@ -94,11 +95,17 @@ class Worth:
                 f"job {jobs.ids[row]}: priority is {jobs.priority[row]}; "
                 f"{self.per_priority} to that power must be a number"
             )
-        deadline_s = float(jobs.deadline_s[row])
-        if math.isinf(deadline_s):
-            shortest_s = float(jobs.remaining_epochs[row] * _epoch_s(jobs, row).min())
-            return worth, self.sensitive / slot_s, self.patience * shortest_s
-        return worth, self.critical / slot_s, deadline_s - float(jobs.submitted_s[row])
+        return worth
+
+    def _shape(self, jobs: Jobs, row: int, calendar: Calendar) -> tuple[float, float]:
+        """gamma_2 per second, and gamma_3 in seconds from the submission."""
+        if not math.isnan(jobs.worth[row]):
+            return float(jobs.steepness_per_s[row]), float(jobs.target_s[row])
+        target_s, steepness = float(jobs.deadline_s[row]), self.critical
+        if math.isinf(target_s):
+            target_s = calendar.now_s + self.patience * float(_left_s(jobs, row).min())
+            steepness = self.sensitive
+        return steepness / calendar.slot_s, target_s - float(jobs.submitted_s[row])
 
 
 def price_range(
@@ -108,13 +115,13 @@ def price_range(
 
     Its least work is at the number of workers that costs the fewest GPU-seconds.
     """
-    left_s = jobs.remaining_epochs[row] * _epoch_s(jobs, row)
+    left_s = _left_s(jobs, row)
     workers = np.arange(jobs.min_workers[row], jobs.max_workers[row] + 1)
     moments = np.array([calendar.now_s + left_s.min(), calendar.ends_s[-1]])
-    fastest, latest = worth.utility(jobs, row, calendar.slot_s, moments)
+    fastest, latest = worth.utility(jobs, row, calendar, moments)
     return PriceRange.of(
         np.array([fastest]),
-        np.array([max(latest, least_share * fastest)]),
+        np.array([max(latest, least_share * worth.most(jobs, row))]),
         np.array([[float(jobs.gpus_per_worker[row])]]),
         np.maximum(np.ceil(np.min(workers * left_s, keepdims=True) / calendar.full_s), 1),
     )
@@ -138,7 +145,7 @@ def request(jobs: Jobs, row: int, worth: Worth, calendar: Calendar, grain: int) 
         worker=np.array([float(jobs.gpus_per_worker[row])]),
         ps=np.zeros(1),
         ps_of=np.zeros(high + 1, dtype=np.int64),
-        utility=worth.utility(jobs, row, calendar.slot_s, calendar.ends_s),
+        utility=worth.utility(jobs, row, calendar, calendar.ends_s),
     )
 
 
@@ -148,3 +155,15 @@ def _epoch_s(jobs: Jobs, row: int) -> Floats:
     batch = int(np.searchsorted(curves.batch_sizes(row), jobs.batch_size[row]))
     epoch_s: Floats = curves.of(row)[batch]
     return epoch_s
+
+
+def _left_s(jobs: Jobs, row: int) -> Floats:
+    """[sizes] Seconds to the end at a constant size; raises `PolicyError` where too many."""
+    with np.errstate(over="ignore"):
+        left_s: Floats = jobs.remaining_epochs[row] * _epoch_s(jobs, row)
+    if not np.isfinite(left_s).all():
+        raise PolicyError(
+            f"job {jobs.ids[row]}: remaining_epochs is {jobs.remaining_epochs[row]}; "
+            "times epoch_s that must be a number of seconds"
+        )
+    return left_s

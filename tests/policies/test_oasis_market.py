@@ -7,6 +7,7 @@ import pytest
 
 from policies.oasis.market import Estimate, PriceRange, empty_cluster
 from policies.oasis.model import NEVER, sigmoid
+from policies.oasis.schedule import best_schedule
 from policies.problem import PolicyError
 from tests.policies.oasis_cases import LITERAL, ps_jobs
 
@@ -132,3 +133,32 @@ def test_jobs_that_make_no_sense_are_refused(column, message):
 def test_estimates_that_make_no_sense_are_refused(parameters, message):
     with pytest.raises(PolicyError, match=message):
         Estimate(**parameters)
+
+
+def test_clusters_and_spans_that_make_no_sense_are_refused():
+    jobs, fine = ps_jobs({}, {"arrival_slot": 2}), np.ones((2, 2))
+    with pytest.raises(PolicyError, match=r"^slots is 0; use 1 or more$"):
+        empty_cluster(jobs, fine, fine, 0)
+    for amount in (math.nan, math.inf, -1.0):
+        bad = np.array([[1.0, 1.0], [1.0, amount]])
+        with pytest.raises(PolicyError, match=r"^server 1: worker_capacity must be finite and "):
+            empty_cluster(jobs, bad, fine, 3)
+        with pytest.raises(PolicyError, match=r"^server 1: ps_capacity must be finite and from 0$"):
+            empty_cluster(jobs, fine, bad, 3)
+    with pytest.raises(PolicyError, match=r"^job 1: arrival_slot is 2; the span has 2 slots$"):
+        jobs.request(1, 2)
+
+
+def test_work_beyond_all_measure_finds_no_schedule():
+    jobs = ps_jobs(minibatch_slots=1e300)
+    assert jobs.work_slots == jobs.fastest_slots == [2**53]
+    cluster = empty_cluster(jobs, np.ones((1, 2)), np.ones((1, 2)), 3)
+    assert best_schedule(jobs.request(0, 3), cluster) is None
+
+
+def test_a_hopeless_job_does_not_push_l_down():
+    """It cannot end before it is worthless, whatever it gets."""
+    hopeless = {"epochs": 9, "steepness": 50.0, "target_slots": 0.0}
+    capacity = np.full((1, 2), 4.0)
+    market = empty_cluster(ps_jobs({}, hopeless), capacity, capacity, 300).workers
+    assert (market.low > 1e-7).all()
