@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from policies.oasis.literal import best_payoff
 from policies.oasis.market import Cluster, Market, PriceRange, empty_cluster
 from policies.oasis.model import NEVER
-from policies.oasis.schedule import _pass_forward, best_schedule, offer
+from policies.oasis.schedule import _pass_forward, _Supply, best_schedule, offer
 from tests.policies.oasis_cases import LITERAL, ROUNDING, assert_feasible, busy, cases, ps_jobs, run
 
 
@@ -64,6 +64,31 @@ def test_theorem_1_the_subroutine_is_optimal(case, seed):
             assert schedule.completion_slot == end
         assert (after is not cluster) == (schedule is not None and schedule.payoff > 0)
         cluster = after
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1.0, 2.0, 3.0, 4.0]), st.integers(0, 3)), max_size=9),
+    st.integers(0, 7),
+)
+def test_instances_go_to_the_cheapest_servers_and_of_equal_ones_to_the_first(servers, most):
+    price, room = np.array(servers).reshape(-1, 2).T.copy()
+    nothing = PriceRange(np.zeros(1), 1.0, 1.0)
+    market = Market.of(room[:, None] * 2.0, np.zeros((1, len(room), 1)), nothing, LITERAL)
+    market = replace(market, price=price.reshape(1, -1, 1))
+    supply = _Supply.of(market, 0, np.array([2.0]), most)
+    one_by_one = [
+        server
+        for server in sorted(range(len(price)), key=lambda server: price[server])
+        for _ in range(int(room[server]))
+    ]
+    for count in range(most + 1):
+        chosen = one_by_one[:count]
+        if len(chosen) < count:
+            assert supply.cost[0, count] == np.inf
+        else:
+            assert supply.cost[0, count] == 2 * price[chosen].sum()
+            placed = supply.place(np.array([count]), 0)
+            assert placed.tolist() == [np.bincount(chosen, minlength=len(price)).tolist()]
 
 
 @given(cases())

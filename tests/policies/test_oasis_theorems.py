@@ -64,7 +64,7 @@ def test_lemma_2_the_dual_rises_by_alpha_times_the_utility_at_most(case):
     cluster = empty_cluster(jobs, workers, ps, slots, LITERAL)
     for job in range(len(jobs)):
         schedule, after = offer(jobs.request(job, slots), cluster)
-        if after is not cluster:
+        if schedule and after is not cluster:
             rise = schedule.payoff + worth_of_servers(after) - worth_of_servers(cluster)
             factor = booked_alpha(jobs, {job: schedule}, cluster)
             assert rise <= factor * schedule.utility * (1 + ROUNDING)
