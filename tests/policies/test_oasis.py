@@ -1,4 +1,4 @@
-"""oasis on the contract: decided once, then kept; exhausted, lost and rolled spans; bad input."""
+"""oasis on the contract: decided once, then kept; exhausted, lost and rolled spans."""
 
 import json
 from dataclasses import replace
@@ -8,54 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.oasis import Oasis
-from policies.problem import NO_MEMORY, PlanStep, Policy, PolicyError
+from policies.problem import NO_MEMORY, PlanStep, Policy
 from tests.builders import job, on_loan, problem, training
+from tests.policies.oasis_decisions import (
+    NOW,
+    OASIS,
+    decide,
+    ends_s,
+    number,
+    remembered,
+    sizes,
+    why,
+    with_column,
+)
 from tests.strategies import problems
-
-OASIS = Oasis(slot_s=10.0, horizon_slots=20)
-NOW = {"now_s": 0.0}  # `problem` lets 1000 s pass otherwise
-
-
-def decide(jobs, servers, memory=NO_MEMORY, policy=OASIS, **kwargs):
-    """The decision and the memory, as the journal would give it back."""
-    decision, memory = policy.decide(problem(jobs, servers, **(NOW | kwargs)), memory)
-    return decision, json.loads(json.dumps(memory))
-
-
-def sizes(decision):
-    return {name: allocation.workers for name, allocation in decision.allocations.items()}
-
-
-def number(reason, name):
-    value = reason.numbers[name]
-    assert isinstance(value, int | float)
-    return value
-
-
-def ends_s(allocation):
-    """When it is promised to end."""
-    assert allocation.promise is not None
-    return allocation.promise.until_s
-
-
-def remembered(memory):
-    """Job -> its blocks: slots from, until before, server, workers."""
-    admitted = memory["admitted"]
-    servers = [admitted["servers"][column] for column in admitted["server"]]
-    columns = (admitted["start"], admitted["end"], servers, admitted["workers"])
-    blocks = iter(zip(*columns, strict=True))
-    numbers = zip(admitted["jobs"], admitted["blocks"], strict=True)
-    return {name: [next(blocks) for _ in range(number)] for name, number in numbers}
-
-
-def why(decision, name):
-    return str(decision.allocations[name].reason)
-
-
-def with_column(case, **columns):
-    columns = {name: np.array(values) for name, values in columns.items()}
-    return replace(case, jobs=replace(case.jobs, **columns))
 
 
 def test_it_is_a_policy():
@@ -146,6 +112,30 @@ def test_where_servers_were_lost_later_jobs_are_planned_again_and_stay():
     )
     decision, _ = decide(jobs, [training(4), training(4)], memory)
     assert sizes(decision) == {"a": 4, "b": 4}
+
+
+def test_what_stood_on_a_lost_server_is_planned_again_where_there_is_room():
+    jobs = [job(name, 4, epoch_s=20) for name in "abc"]
+    _, memory = decide(jobs, [training(4), training(4), training(4)])
+    decision, _ = decide(jobs, [training(4), training(8)], memory)
+    assert [why(decision, name).split()[0] for name in "abc"] == ["follows", "follows", "planned"]
+
+
+def test_the_earlier_submitted_stays_even_if_it_was_planned_again_later():
+    jobs = [job("a", 4, epoch_s=20), job("b", 4, epoch_s=100)]
+    _, memory = decide(jobs, [training(8)])
+    jobs = [replace(jobs[0], epochs=0.5, running=4), replace(jobs[1], epochs=0.8, running=4)]
+    decision, memory = decide(jobs, [training(8)], memory, now_s=20.0)
+    assert [why(decision, name).split()[0] for name in "ab"] == ["planned", "follows"]
+    decision, _ = decide(jobs, [training(4)], memory, now_s=20.0)
+    assert [why(decision, name).split()[0] for name in "ab"] == ["follows", "planned"]
+
+
+def test_a_memory_of_another_version_is_none():
+    """Jobs that run are planned again; those that wait are decided."""
+    old = {"version": 1, "slot_s": 10.0, "admitted": {"a": {"runs": [], "utility": 1, "cost": 0}}}
+    decision, _ = decide([job("a", 4, running=4), job("b", 4)], [training(8)], old)
+    assert [why(decision, name).split()[0] for name in "ab"] == ["planned", "admitted:"]
 
 
 def test_servers_on_loan_carry_no_promises():
@@ -251,75 +241,6 @@ def test_a_cluster_without_jobs():
     decision, memory = decide([], [training(4)])
     assert (decision.allocations, decision.objective, decision.review_at_s) == ({}, 0, None)
     assert remembered(memory) == {} and memory["slot_s"] == 10.0 and "seen" not in memory
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"slot_s": 0}, "slot_s is 0; use a positive number"),
-        ({"patience": float("nan")}, "patience is nan; use a positive number"),
-        ({"critical": -1}, "critical is -1; use a number from 0"),
-        ({"horizon_slots": 0}, "horizon_slots is 0; use 1 or more"),
-        ({"least_share": 2}, "least_share is 2; use 0 to 1"),
-    ],
-)
-def test_parameters_that_make_no_sense_are_refused(parameters, message):
-    with pytest.raises(PolicyError, match=f"^{message}$"):
-        Oasis(**parameters)
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"gpus_per_worker": [0]}, "gpus_per_worker is 0; it must be from 1"),
-        ({"remaining_epochs": [-1.0]}, "remaining_epochs is -1.0; it must be finite and from 0"),
-        ({"remaining_epochs": [1e308]}, "remaining_epochs is 1e\\+308; times epoch_s that must be"),
-        ({"submitted_s": [np.nan]}, "submitted_s is nan; it must be finite and from 0"),
-        ({"deadline_s": [np.nan]}, "deadline_s is nan; it must be a time, or inf for none"),
-        ({"deadline_s": [-np.inf]}, "deadline_s is -inf; it must be a time, or inf for none"),
-        ({"priority": [5000]}, "priority is 5000; 2.0 to that power must be a number"),
-        ({"worth": [0.0]}, "worth is 0.0; it must be positive"),
-        ({"worth": [-1.0]}, "worth is -1.0; it must be positive"),
-        ({"worth": [1.0]}, "steepness_per_s is nan; it must be finite and from 0"),
-        (
-            {"worth": [1.0], "steepness_per_s": [0.1], "target_s": [-5.0]},
-            "target_s is -5.0; it must be finite and from 0",
-        ),
-    ],
-)
-def test_jobs_that_make_no_sense_are_refused(columns, message):
-    case = with_column(problem([job("a", 4, epoch_s=20)], [training(4)]), **columns)
-    with pytest.raises(PolicyError, match=f"^job a: {message}"):
-        OASIS.decide(case, NO_MEMORY)
-
-
-@pytest.mark.parametrize("epoch_s", [np.nan, np.inf, 0.0, -1.0])
-def test_curves_that_make_no_sense_are_refused(epoch_s):
-    with pytest.raises(PolicyError, match=f"^job a: epoch_s at 2 workers is {epoch_s}; "):
-        decide([job("a", (1, 2), epoch_s=[10.0, epoch_s])], [training(4)])
-
-
-def test_slots_that_a_resize_would_fill_are_refused():
-    with pytest.raises(PolicyError, match=r"slot_s is 10.0; it must exceed resize_s, 10.0"):
-        decide([job("a")], [training(1)], resize_s=10.0)
-
-
-@pytest.mark.parametrize("servers", [[], [training(0)]])
-def test_without_gpus_jobs_wait(servers):
-    decision, memory = decide([job("a", 4)], servers)
-    assert sizes(decision) == {"a": 0} and not decision.rejected
-    assert sizes(decide([job("a", 4)], [training(4)], memory)[0]) == {"a": 4}
-
-
-def test_a_deadline_long_past_is_refused_with_the_numbers_and_prices_stay():
-    """Even on an empty cluster. It counts as `least_share` of its worth over its 4 GPU-slots."""
-    case = problem([job("late", 4), job("a", 4, epoch_s=100)], [training(4)], now_s=1e5)
-    case = with_column(case, deadline_s=[1.0, np.inf])
-    decision, memory = OASIS.decide(case, NO_MEMORY)
-    reason = decision.rejected["late"]
-    assert number(reason, "utility") == 0 and number(reason, "payoff") < 0
-    assert sizes(decision) == {"a": 4}
-    assert memory["seen"]["low"] == pytest.approx(1e-3 / 4)
 
 
 @given(problems(lost_servers=True))
