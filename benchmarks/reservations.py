@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.problems import GPUS_PER_JOB, Random, concave_curves, first, mixed, problem
 from policies.oasis import Oasis
-from policies.oasis.reservations import Reservation, Run
+from policies.oasis.reservations import Reservations
 from policies.problem import NO_MEMORY, Jobs, Memory, Problem
 
 POLICY = Oasis()
@@ -38,17 +38,19 @@ def arrives(jobs: int, seed: int) -> tuple[Problem, Memory]:
 
 def _admitted(case: Problem, blocks: list[_Block]) -> dict[str, Any]:
     """The blocks as the policy remembers them."""
-    held: dict[str, dict[tuple[int, int], dict[str, int]]] = {}
-    for block in blocks:
-        runs = held.setdefault(case.jobs.ids[block.row], {})
-        run = runs.setdefault((block.start, block.end), {})
-        run[case.servers.ids[block.server]] = block.workers
-    return {
-        job: Reservation(
-            tuple(Run(*slots, servers) for slots, servers in runs.items()), utility=1.0, cost=0.5
-        ).to_json()
-        for job, runs in held.items()
-    }
+    row, start, end, server, workers = np.array(blocks).T
+    jobs = np.unique(row)
+    held = Reservations(
+        job=jobs,
+        utility=np.ones(len(jobs)),
+        cost=np.full(len(jobs), 0.5),
+        owner=row,
+        start=start,
+        end=end,
+        server=server,
+        workers=workers,
+    )
+    return held.to_json(case.jobs.ids, case.servers.ids)
 
 
 def _with_arrival(jobs: Jobs) -> Jobs:

@@ -217,7 +217,7 @@ FAULTS = (
         "policies/oasis/market.py",
         "low ** (1 - share) * high**share",
         "low**share * high ** (1 - share)",
-        "tests/policies/test_oasis_core.py",
+        "tests/policies/test_oasis_market.py",
     ),
     Fault(
         "oasis-utility-sign",
@@ -225,15 +225,15 @@ FAULTS = (
         "policies/oasis/model.py",
         "expit(-steepness * (elapsed - target))",
         "expit(steepness * (elapsed - target))",
-        "tests/policies/test_oasis_core.py",
+        "tests/policies/test_oasis_market.py",
     ),
     Fault(
         "oasis-dearest-first",
         "workers go to the dearest servers first",
         "policies/oasis/schedule.py",
-        "np.argsort(unit, axis=1",
-        "np.argsort(-unit, axis=1",
-        "tests/policies/test_oasis_core.py",
+        "while nth > 0 and cost < unit[t, nth - 1]:",
+        "while nth > 0 and cost > unit[t, nth - 1]:",
+        "tests/policies/test_oasis_schedule.py",
     ),
     Fault(
         "oasis-promise-on-loan",
@@ -249,7 +249,7 @@ FAULTS = (
         "policies/oasis/market.py",
         "min(self.low, other.low)",
         "max(self.low, other.low)",
-        "tests/policies/test_oasis_core.py",
+        "tests/policies/test_oasis_market.py",
     ),
     Fault(
         "oasis-slot-not-shortened",
