@@ -7,24 +7,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from policies.aryl_answers import allocations
+from policies.aryl_base import Base, allocate_base
+from policies.aryl_gpus import MIXING, Fleet
+from policies.aryl_mixing import grow_mixed
 from policies.aryl_objectives import WORTH, Flexible, allocate_by_knapsack
 from policies.aryl_rollout import MAX_JOBS, allocate_by_rollout
 from policies.checks import check
-from policies.curves import remaining_s
-from policies.problem import (
-    NO_MEMORY,
-    Allocation,
-    Bools,
-    Decision,
-    Ints,
-    Jobs,
-    Memory,
-    PlacementRule,
-    PolicyError,
-    Problem,
-)
-from policies.reason import Reason, because
-from policies.standing import kept
+from policies.problem import NO_MEMORY, Bools, Decision, Ints, Memory, PolicyError, Problem
 
 _OTHERS = {
     "mckp": "the others save more where they are",
@@ -55,8 +45,18 @@ class Aryl:
       knapsack would move workers to and fro for gains smaller than their price. With resize_s = 0
       it is the paper's;
     - where servers were lost and running base demands exceed the capacity, the latest submitted
-      jobs go back to the queue; the paper leaves that to reclaiming;
-    - GPUs are not normalised by type: all servers of one cluster are taken as equal.
+      jobs go back to the queue, or move to GPUs of another type that have room; of equal numbers
+      of preemptions, those that spare jobs without checkpoints. The paper leaves that to
+      reclaiming;
+    - the paper normalises GPUs on loan into one capacity (§5.2). But a job that does not mix
+      types stands on one: GPUs left on a T4 server are no room for a job on V100s, whatever they
+      are worth. So each type has a capacity of its own, in GPUs, and a knapsack of its own, with
+      the running times on that type. Only jobs that mix types see what is left of all of them,
+      which they take last (§6), a type at a time.
+
+    `mixing`: see `policies.aryl_gpus`; 1 in the paper's Ideal scenario (§7.1). `tuned`: at each
+    size a job runs with the best of its admissible batch sizes (Aryl+TunedJobs, §7.1); its
+    learning rate is its own affair.
 
     `objective` is what phase 2 maximises: `mckp` as above; `recip`, which weighs what a job gains
     by how soon it will end; `rollout`, which tries five rules to the end and takes the best, or
@@ -65,6 +65,8 @@ class Aryl:
 
     interval_s: float | None = 60.0
     objective: Literal["mckp", "recip", "rollout"] = "mckp"
+    mixing: float = MIXING
+    tuned: bool = False
 
     name: ClassVar[str] = "aryl"
     source: ClassVar[str] = "004 §5.2-5.3, Algorithm 2"
@@ -78,129 +80,46 @@ class Aryl:
         if self.objective not in _OTHERS:
             raise PolicyError(f"objective is {self.objective!r}; use {' or '.join(_OTHERS)}")
 
+        if not 0 < self.mixing <= 1:
+            raise PolicyError(f"mixing is {self.mixing}; use more than 0, up to 1")
+
     def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
-        """Allocations with `objective` and, but for `rollout`, `bound`: see `Flexible`."""
+        """Allocations with `objective` and, but for `rollout`, `bound`: sums over the types of
+        what `Flexible` says, in which jobs that mix them do not count."""
         check(problem)
-        base = _allocate_base(problem)
-        flexible = _allocate_flexible(problem, base, self.objective)
+        fleet = Fleet.of(problem, self.mixing, self.tuned)
+        base = allocate_base(fleet)
+        flexible = [_grow(fleet, base, at, self.objective) for at in range(len(fleet.types))]
+        workers = base.workers.copy()
+        for at, (rows, grown) in enumerate(flexible):
+            workers[rows, at] += grown.extra
+        if fleet.mixes.any():
+            taken = (workers - base.workers) * problem.jobs.gpus_per_worker[:, None]
+            free_gpus = base.free_gpus - taken.sum(axis=0)
+            worth = WORTH["mckp" if self.objective == "mckp" else "recip"]
+            workers = grow_mixed(fleet, workers, free_gpus, worth)
+        bounds = [grown.bound for _, grown in flexible if grown.bound is not None]
         decision = Decision(
-            _allocations(problem, base, flexible.extra, _OTHERS[self.objective]),
-            objective=flexible.objective,
-            bound=flexible.bound,
+            allocations(fleet, base, workers, _OTHERS[self.objective]),
+            objective=float(sum(grown.objective for _, grown in flexible)),
+            bound=float(sum(bounds)) if len(bounds) == len(flexible) else None,
         )
         return decision, NO_MEMORY
 
 
-@dataclass(frozen=True, slots=True)
-class _Base:
-    """Phase 1: who runs at least on its minimum."""
+def _grow(fleet: Fleet, base: Base, gpu_type: int, objective: str) -> tuple[Ints, Flexible]:
+    """Phase 2 on one type, for the jobs that keep to it: Algorithm 2, lines 10-21, 26-27.
 
-    runs: Bools  # [jobs]
-    free_gpus: int  # C*, left for phase 2
-    waits: dict[int, Reason]
-
-
-def _allocate_base(problem: Problem) -> _Base:
-    """Running jobs first, then the queue, shortest job first (Algorithm 2, lines 1-9, 24)."""
-    jobs, capacity = problem.jobs, problem.servers.total_gpus
-    base_gpus = jobs.base_gpus
-    runs = kept(jobs, base_gpus, capacity)
-    free = capacity - int(base_gpus[runs].sum())
-    preempted = np.flatnonzero((jobs.workers > 0) & ~runs).tolist()
-    waits = {row: _preempted(jobs, row, capacity, capacity - free) for row in preempted}
-
-    queue = np.flatnonzero(jobs.workers == 0)
-    left_s = remaining_s(jobs, jobs.min_workers)
-    started = 0
-    for row in queue[np.argsort(left_s[queue], kind="stable")].tolist():
-        needed = int(base_gpus[row])
-        if needed <= free:
-            runs[row] = True
-            free -= needed
-            started += 1
-        else:
-            waits[row] = _waits(needed, free, started, float(left_s[row]))
-    return _Base(runs, free, waits)
+    Returns the jobs that run or would start there, and what they get.
+    """
+    rows = np.flatnonzero((base.gpu_type == gpu_type) & ~fleet.mixes)
+    problem, runs = fleet.alone(gpu_type, rows), base.runs[rows]
+    return rows, _flexible(problem, runs, int(base.free_gpus[gpu_type]), objective)
 
 
-def _preempted(jobs: Jobs, row: int, capacity: int, taken: int) -> Reason:
-    return because(
-        "gives up its {workers} workers: of {capacity} GPUs left, {taken} go to the base "
-        "demands of other running jobs, it needs {needed}",
-        workers=int(jobs.workers[row]),
-        capacity=capacity,
-        taken=taken,
-        needed=int(jobs.base_gpus[row]),
-    )
-
-
-def _waits(needed: int, free: int, started: int, left_s: float) -> Reason:
-    return because(
-        "waits: needs {needed} GPUs, {free} are left by the base demands of running jobs "
-        "and of {started} shorter ones; {left_s:.0f} s to go at its minimum",
-        needed=needed,
-        free=free,
-        started=started,
-        left_s=left_s,
-    )
-
-
-def _allocate_flexible(problem: Problem, base: _Base, objective: str) -> Flexible:
-    """Extra workers for the elastic jobs that run (Algorithm 2, lines 10-21, 26-27)."""
+def _flexible(problem: Problem, runs: Bools, free_gpus: int, objective: str) -> Flexible:
     if objective == "rollout":
         if len(problem.jobs) <= MAX_JOBS:
-            return allocate_by_rollout(problem, base.runs, base.free_gpus)
+            return allocate_by_rollout(problem, runs, free_gpus)
         objective = "recip"
-    return allocate_by_knapsack(problem, base.runs, base.free_gpus, WORTH[objective])
-
-
-def _allocations(problem: Problem, base: _Base, extra: Ints, others: str) -> dict[str, Allocation]:
-    """The size of each job, with its reason."""
-    jobs = problem.jobs
-    workers = np.where(base.runs, jobs.min_workers + extra, 0)
-    left_s = remaining_s(jobs, np.maximum(workers, jobs.min_workers))
-    before_s = remaining_s(jobs, np.maximum(jobs.workers, jobs.min_workers))
-    larger = np.clip(workers + 1, jobs.min_workers, jobs.max_workers)
-    columns = {
-        "workers": workers,
-        "before": jobs.workers,
-        "most": jobs.max_workers,
-        "gpus": jobs.gpus_per_worker,
-        "left_s": left_s,
-        "before_s": before_s,
-        "next_s": left_s - remaining_s(jobs, larger),
-    }
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    free_gpus = base.free_gpus - int((extra * jobs.gpus_per_worker).sum())
-    common = {"free": free_gpus, "resize_s": problem.resize_s}
-    allocations = {}
-    for row, (job, elastic, values) in enumerate(zip(jobs.ids, jobs.elastic, rows, strict=True)):
-        numbers = dict(zip(columns, values, strict=True)) | common
-        sentence = _change(numbers) + _limit(elastic, numbers, others)
-        reason = base.waits.get(row) or Reason(sentence, numbers)
-        allocations[job] = Allocation(numbers["workers"], reason, PlacementRule.APART)
-    return allocations
-
-
-def _change(numbers: dict[str, int | float]) -> str:
-    """The first half of a reason: what happens to a job that runs."""
-    workers, before = numbers["workers"], numbers["before"]
-    if before == 0:
-        return "starts on {workers} workers, {left_s:.0f} s to go; "
-    if workers == before:
-        return "keeps its {workers} workers, {left_s:.0f} s to go; "
-    verb = "grows" if workers > before else "shrinks"
-    return (
-        verb + " from {before} to {workers} workers: {left_s:.0f} s to go, not {before_s:.0f} s; "
-    )
-
-
-def _limit(elastic: bool, numbers: dict[str, int | float], others: str) -> str:
-    """The second half: why it does not get more."""
-    if not elastic:
-        return "its size is fixed"
-    if numbers["workers"] == numbers["most"]:
-        return "it can use no more"
-    if numbers["gpus"] > numbers["free"]:
-        return "one more would save {next_s:.1f} s for {gpus} GPUs, {free} are free and " + others
-    return "one more would save {next_s:.1f} s, too little where a resize costs {resize_s:.1f} s"
+    return allocate_by_knapsack(problem, runs, free_gpus, WORTH[objective])

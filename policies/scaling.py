@@ -49,12 +49,9 @@ def scaling(jobs: Jobs, max_gpus: int | None = None) -> Scaling:
 
     Raises `PolicyError` for a job that has no size at all.
     """
-    curves = jobs.curves
     widths = jobs.max_workers - jobs.min_workers + 1
-    start = np.concatenate(([0], np.cumsum(widths)))
-    fastest_s, batch_size = _fastest(
-        curves.epoch_s, curves.offset, curves.batch_size, curves.batch_offset, start
-    )
+    start = _start(jobs)
+    fastest_s, batch_size = best_batches(jobs)
     job = np.repeat(np.arange(len(jobs)), widths)
     workers = np.arange(len(job)) - start[job] + jobs.min_workers[job]
     gpus = workers * jobs.gpus_per_worker[job]
@@ -68,6 +65,22 @@ def scaling(jobs: Jobs, max_gpus: int | None = None) -> Scaling:
     offset = np.searchsorted(job[kept], np.arange(len(jobs) + 1))
     factor = gpu_s[job[kept]] / fastest_s[kept]
     return Scaling(Sizes(offset, gpus[kept], factor), workers[kept], batch_size[kept], gpu_s)
+
+
+def best_batches(jobs: Jobs) -> tuple[Floats, Ints]:
+    """[sizes] Seconds of an epoch at the best batch size, from min to max workers of each job, and
+    that batch size: of equally fast ones the smallest."""
+    curves = jobs.curves
+    best: tuple[Floats, Ints] = _fastest(
+        curves.epoch_s, curves.offset, curves.batch_size, curves.batch_offset, _start(jobs)
+    )
+    return best
+
+
+def _start(jobs: Jobs) -> Ints:
+    """[jobs + 1] Where the sizes of each job begin."""
+    start: Ints = np.concatenate(([0], np.cumsum(jobs.max_workers - jobs.min_workers + 1)))
+    return start
 
 
 def _smallest(jobs: Jobs, job: Ints, fits: Bools) -> Ints:

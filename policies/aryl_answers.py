@@ -1,0 +1,116 @@
+"""What aryl answers: the size of each job, the type of its GPUs, and why."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from policies.aryl_base import Base
+from policies.aryl_gpus import Fleet
+from policies.problem import Allocation, Floats, Ints, PlacementRule
+from policies.reason import Reason
+
+Numbers: TypeAlias = dict[str, int | float | str]
+
+
+def allocations(fleet: Fleet, base: Base, workers: Ints, others: str) -> dict[str, Allocation]:
+    """An allocation for each job on [jobs, types] `workers`, with its reason.
+
+    `others` says why a job does not get the GPUs that others have.
+    """
+    jobs = fleet.problem.jobs
+    count = workers.sum(axis=1)
+    left_s = _left_s(fleet, workers, count)
+    before_s = _left_s(fleet, _before(fleet, workers), np.maximum(jobs.workers, jobs.min_workers))
+    larger = np.clip(count + 1, jobs.min_workers, jobs.max_workers)
+    columns = {
+        "workers": count,
+        "before": jobs.workers,
+        "most": jobs.max_workers,
+        "gpus": jobs.gpus_per_worker,
+        "left_s": left_s,
+        "before_s": before_s,
+        "next_s": left_s - _left_s(fleet, workers, larger),
+        "free": (workers > 0) @ _free(fleet, workers),
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    batch_size = fleet.batch_size[
+        fleet.start[:-1] + np.maximum(count, jobs.min_workers) - jobs.min_workers
+    ]
+    answers = {}
+    for row, (job, values) in enumerate(zip(jobs.ids, rows, strict=True)):
+        numbers: Numbers = dict(zip(columns, values, strict=True))
+        numbers["resize_s"] = fleet.problem.resize_s
+        used = [each.name for each, there in zip(fleet.types, workers[row], strict=True) if there]
+        several = len(fleet.types) > 1
+        if several:
+            numbers["gpu_type"] = " and ".join(used)
+        sentence = _change(numbers, _moves(fleet, workers, row)) + _limit(
+            bool(jobs.elastic[row]), numbers, others
+        )
+        answers[job] = Allocation(
+            workers=int(count[row]),
+            reason=base.waits.get(row) or Reason(sentence, numbers),
+            placement=PlacementRule.APART,
+            batch_size=int(batch_size[row]) if fleet.tuned and used else None,
+            gpu_type=used[0] if several and used and not fleet.mixes[row] else None,
+        )
+    return answers
+
+
+def _left_s(fleet: Fleet, workers: Ints, count: Ints) -> Floats:
+    """[jobs] Seconds to go on `count` workers, shared among types as `workers` are; 0 for those
+    that do not run."""
+    left_s = np.zeros(len(count))
+    runs = np.flatnonzero(workers.any(axis=1))
+    left_s[runs] = fleet.left_s(runs, workers[runs], count[runs])
+    return left_s
+
+
+def _before(fleet: Fleet, workers: Ints) -> Ints:
+    """[jobs, types] Where the jobs stand now; where they will, for those that stand nowhere."""
+    stands = fleet.standing.sum(axis=1) * (len(fleet.types) > 1) > 0
+    before: Ints = np.where(stands[:, None], fleet.standing, workers)
+    return before
+
+
+def _free(fleet: Fleet, workers: Ints) -> Ints:
+    """[types] GPUs that nobody gets."""
+    taken = workers * fleet.problem.jobs.gpus_per_worker[:, None]
+    free: Ints = fleet.gpus - taken.sum(axis=0)
+    return free
+
+
+def _moves(fleet: Fleet, workers: Ints, row: int) -> bool:
+    """Whether a job that keeps to one type leaves it for another one."""
+    home = int(fleet.home[row])
+    return home >= 0 and not fleet.mixes[row] and not workers[row, home]
+
+
+def _change(numbers: Numbers, moves: bool) -> str:
+    """The first half of a reason: what happens to a job that runs."""
+    workers, before = int(numbers["workers"]), int(numbers["before"])
+    gpus = " with {gpu_type} GPUs" if "gpu_type" in numbers else ""
+    if before == 0:
+        return "starts on {workers} workers" + gpus + ", {left_s:.0f} s to go; "
+    if workers == before and not moves:
+        return "keeps its {workers} workers" + gpus + ", {left_s:.0f} s to go; "
+    verb = "moves" if workers == before else "grows" if workers > before else "shrinks"
+    return (
+        verb
+        + " from {before} to {workers} workers"
+        + gpus
+        + ": {left_s:.0f} s to go, not {before_s:.0f} s; "
+    )
+
+
+def _limit(elastic: bool, numbers: Numbers, others: str) -> str:
+    """The second half: why it does not get more."""
+    if not elastic:
+        return "its size is fixed"
+    if numbers["workers"] == numbers["most"]:
+        return "it can use no more"
+    if int(numbers["gpus"]) > int(numbers["free"]):
+        return "one more would save {next_s:.1f} s for {gpus} GPUs, {free} are free and " + others
+    return "one more would save {next_s:.1f} s, too little where a resize costs {resize_s:.1f} s"

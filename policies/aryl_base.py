@@ -1,0 +1,271 @@
+"""Phase 1 of aryl: who runs at least on its base demand (004 §5.2, Algorithm 2, lines 1-9, 24).
+
+Jobs that run keep theirs. Then the queue starts, shortest remaining time at base demand first, that
+time being the one on the GPUs where the job would start. A job stands on GPUs of one type: an
+inelastic one on a type of the training pool where it fits there, else on loan; an elastic one on
+loan first (§5.3). Jobs that mix types come last, on what is left (§6), on training servers first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from policies.aryl_gpus import Fleet
+from policies.problem import Bools, Ints
+from policies.reason import Reason, because
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Who runs at least on its minimum, and on GPUs of which types."""
+
+    workers: Ints  # [jobs, types] of the base demands: all zero for a job that does not run
+    gpu_type: Ints  # [jobs] where a job runs or would start; -1: on several types, or on none
+    free_gpus: Ints  # [types] C*, left for phase 2
+    waits: dict[int, Reason]
+
+    @property
+    def runs(self) -> Bools:
+        """[jobs] Whether a job runs."""
+        runs: Bools = self.workers.sum(axis=1) > 0
+        return runs
+
+
+def allocate_base(fleet: Fleet) -> Base:
+    """Running jobs first, then the queue, then what of it mixes types."""
+    jobs = fleet.problem.jobs
+    floor = _Floor(fleet)
+    floor.keep_running()
+    queue = jobs.workers == 0
+    _Line(floor, np.flatnonzero(queue & ~fleet.mixes)).start()
+    floor.start_mixed(np.flatnonzero(queue & fleet.mixes))
+    return Base(floor.workers, floor.gpu_type, floor.free, floor.waits)
+
+
+def spread(wanted: int, room: Ints, order: Sequence[int]) -> Ints:
+    """[types] Up to `wanted` workers where there is `room` (in workers), types in this order."""
+    workers = np.zeros_like(room)
+    for gpu_type in order:
+        workers[gpu_type] = min(wanted - int(workers.sum()), int(room[gpu_type]))
+    return workers
+
+
+@dataclass
+class _Floor:
+    """The GPUs of each type while base demands fill them up."""
+
+    fleet: Fleet
+    free: Ints = field(init=False)  # [types]
+    workers: Ints = field(init=False)  # [jobs, types]
+    gpu_type: Ints = field(init=False)  # [jobs]
+    started: int = 0
+    waits: dict[int, Reason] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        jobs, types = len(self.fleet.problem.jobs), len(self.fleet.types)
+        self.free = self.fleet.gpus.copy()
+        self.workers = np.zeros((jobs, types), dtype=np.int64)
+        self.gpu_type = self.fleet.home.copy()
+
+    def put(self, row: int, workers: Ints) -> None:
+        """A base demand takes its GPUs."""
+        self.workers[row] = workers
+        self.free -= workers * self.fleet.problem.jobs.gpus_per_worker[row]
+
+    def keep_running(self) -> None:
+        """Running jobs stay on their types, or move to another one; else they are preempted."""
+        jobs = self.fleet.problem.jobs
+        stand = self._standing_base()
+        for row in _kept(self.fleet, stand):
+            self.put(row, stand[row])
+        for row in np.flatnonzero((jobs.workers > 0) & ~self.workers.any(axis=1)).tolist():
+            self._settle(row)
+        taken = self.fleet.gpus - self.free
+        for row in np.flatnonzero((jobs.workers > 0) & ~self.workers.any(axis=1)).tolist():
+            usable = self.fleet.may_use[row]
+            self.gpu_type[row] = (preferred(self.fleet, row) or [-1])[0]
+            self.waits[row] = because(
+                "gives up its {workers} workers: of {capacity} GPUs left, {taken} go to the base "
+                "demands of other running jobs, it needs {needed}",
+                workers=int(jobs.workers[row]),
+                capacity=int(self.fleet.gpus[usable].sum()),
+                taken=int(taken[usable].sum()),
+                needed=int(jobs.base_gpus[row]),
+            )
+
+    def start_mixed(self, queue: Ints) -> None:
+        """Jobs that mix types start, shortest first by their times on what is left to them all."""
+        fleet, jobs = self.fleet, self.fleet.problem.jobs
+        bases = {row: self._mixed_base(row) for row in queue.tolist()}
+        whole = [row for row, base in bases.items() if base.sum() == jobs.min_workers[row]]
+        base = np.array([bases[row] for row in whole], dtype=np.int64)
+        left_s = fleet.left_s(
+            np.array(whole, dtype=np.int64), base.reshape(len(whole), len(fleet.types))
+        )
+        shortest_first = [whole[at] for at in np.argsort(left_s, kind="stable")]
+        for row in [*shortest_first, *sorted(bases.keys() - set(whole))]:
+            self._start_mixed(row)
+
+    def _start_mixed(self, row: int) -> None:
+        base, low = self._mixed_base(row), int(self.fleet.problem.jobs.min_workers[row])
+        if base.sum() == low:
+            self.put(row, base)
+            self.started += 1
+            return
+        self.waits[row] = because(
+            "waits: needs {needed} GPUs of any types, {free} are left by the base demands of "
+            "running jobs, of jobs that keep to one type and of shorter ones",
+            needed=int(self.fleet.problem.jobs.base_gpus[row]),
+            free=int(self.free.sum()),
+        )
+
+    def _standing_base(self) -> Ints:
+        """[jobs, types] The base demands where they stand; zero for those that stand nowhere."""
+        fleet, jobs = self.fleet, self.fleet.problem.jobs
+        base = np.zeros_like(self.workers)
+        alone = np.flatnonzero((jobs.workers > 0) & ~fleet.mixes & (fleet.home >= 0))
+        base[alone, fleet.home[alone]] = jobs.min_workers[alone]
+        for row in np.flatnonzero(fleet.mixes & (jobs.workers > 0)).tolist():
+            stands = spread(int(jobs.min_workers[row]), fleet.standing[row], fleet.training_first)
+            base[row] = stands * (stands.sum() == jobs.min_workers[row])
+        return base
+
+    def _settle(self, row: int) -> None:
+        """Find other GPUs for a running job that has too few where it stood."""
+        fleet, jobs = self.fleet, self.fleet.problem.jobs
+        low = int(jobs.min_workers[row])
+        if fleet.mixes[row]:
+            base = self._mixed_base(row)
+            if base.sum() == low:
+                self.put(row, base)
+            return
+        for gpu_type in preferred(fleet, row):
+            if jobs.base_gpus[row] <= self.free[gpu_type]:
+                self.gpu_type[row] = gpu_type
+                self.put(row, _on(fleet, gpu_type, low))
+                return
+
+    def _mixed_base(self, row: int) -> Ints:
+        """[types] Where the base demand of a job that mixes types fits now, or part of it."""
+        jobs = self.fleet.problem.jobs
+        room = self.free // jobs.gpus_per_worker[row]
+        return spread(int(jobs.min_workers[row]), room, self.fleet.training_first)
+
+
+class _Line:
+    """The jobs that wait and keep to one type, each aimed at the first of its types with room.
+
+    As types fill up, jobs aim at their next one, and their place in the line changes with the time
+    that they would take there. One that fits nowhere any more keeps its place, to be told.
+    """
+
+    def __init__(self, floor: _Floor, rows: Ints) -> None:
+        self.floor = floor
+        self.need = floor.fleet.problem.jobs.base_gpus
+        self.line: list[tuple[float, int, int]] = []  # seconds to go, job, type: soonest first
+        self.largest: list[list[tuple[int, int]]] = [[] for _ in floor.fleet.types]  # -GPUs, job
+        self.left_s = [
+            dict(zip(rows.tolist(), seconds.tolist(), strict=True))
+            for seconds in floor.fleet.base_s(rows)
+        ]
+        for row in rows.tolist():
+            self._aim(row)
+
+    def start(self) -> None:
+        """Start whoever fits when its turn comes; say to the others why they wait."""
+        floor = self.floor
+        while self.line:
+            left_s, row, gpu_type = heappop(self.line)
+            if floor.gpu_type[row] != gpu_type:
+                continue  # it aims elsewhere by now
+            if gpu_type < 0 or self.need[row] > floor.free[gpu_type]:
+                floor.waits[row] = self._waits(row, left_s)
+                continue
+            low = int(floor.fleet.problem.jobs.min_workers[row])
+            floor.put(row, _on(floor.fleet, gpu_type, low))
+            floor.started += 1
+            self._aim_elsewhere(gpu_type)
+
+    def _aim(self, row: int) -> None:
+        """Aim a job at the first type with room; where there is none, leave it where it is."""
+        floor = self.floor
+        choices = preferred(floor.fleet, row)
+        fitting = [at for at in choices if self.need[row] <= floor.free[at]]
+        if not fitting and floor.gpu_type[row] >= 0:
+            return
+        chosen = (fitting or choices or [-1])[0]
+        floor.gpu_type[row] = chosen
+        heappush(self.line, (self.left_s[chosen][row], row, chosen))
+        if chosen >= 0:
+            heappush(self.largest[chosen], (-int(self.need[row]), row))
+
+    def _aim_elsewhere(self, gpu_type: int) -> None:
+        """Those that no longer fit on a type aim at the next one."""
+        floor, largest = self.floor, self.largest[gpu_type]
+        while largest and -largest[0][0] > floor.free[gpu_type]:
+            _, row = heappop(largest)
+            if floor.gpu_type[row] == gpu_type and not floor.workers[row].any():
+                self._aim(row)
+
+    def _waits(self, row: int, left_s: float) -> Reason:
+        fleet = self.floor.fleet
+        usable = fleet.may_use[row]
+        asked = fleet.problem.jobs.gpu_type[row]
+        if asked:
+            needs, where = "{needed} {gpu_type} GPUs", "{free} are left"
+        elif len(fleet.types) > 1:
+            needs, where = "{needed} GPUs of one type", "{free} of one are left"
+        else:
+            needs, where = "{needed} GPUs", "{free} are left"
+        return because(
+            f"waits: needs {needs}, {where} by the base demands of running jobs "
+            "and of {started} shorter ones; {left_s:.0f} s to go at its minimum",
+            needed=int(self.need[row]),
+            free=int(self.floor.free[usable].max(initial=0)),
+            started=self.floor.started,
+            left_s=left_s,
+            **({"gpu_type": asked} if asked else {}),
+        )
+
+
+def preferred(fleet: Fleet, row: int) -> list[int]:
+    """The types that a job may stand on, best first."""
+    order = fleet.on_loan_first if fleet.problem.jobs.elastic[row] else fleet.training_first
+    return [gpu_type for gpu_type in order if fleet.may_use[row, gpu_type]]
+
+
+def _on(fleet: Fleet, gpu_type: int, workers: int) -> Ints:
+    """[types] All workers on one type."""
+    alone = np.zeros(len(fleet.types), dtype=np.int64)
+    alone[gpu_type] = workers
+    return alone
+
+
+def _kept(fleet: Fleet, base: Ints) -> list[int]:
+    """Jobs whose base demands stay where they stand: all, unless servers were lost.
+
+    Then the latest submitted give way: jobs stay in the order of submission, those passed over
+    that no longer fit. Where that preempts no more jobs, those that would lose all their progress,
+    having no checkpoints, stay before the others (§4).
+    """
+    jobs = fleet.problem.jobs
+    rows = np.flatnonzero(base.any(axis=1))
+    needed = base * jobs.gpus_per_worker[:, None]
+    if (needed.sum(axis=0) <= fleet.gpus).all():
+        return rows.tolist()
+
+    def walk(order: Ints) -> list[int]:
+        left, stays = fleet.gpus.copy(), []
+        for row in order.tolist():
+            if (needed[row] <= left).all():
+                left -= needed[row]
+                stays.append(row)
+        return stays
+
+    by_arrival = walk(rows)
+    careful = walk(rows[np.argsort(jobs.checkpoints[rows], kind="stable")])
+    return careful if len(careful) >= len(by_arrival) else by_arrival

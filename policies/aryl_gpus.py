@@ -1,0 +1,193 @@
+"""aryl on GPUs of several types (004 §2.1, §5.2, App. A and E): who may stand where, how fast.
+
+Curves are told for GPUs of rate 1. A worker on a GPU of rate r does r times the work: a job wholly
+on one type takes 1 / r of the time. One that mixes types works at the mean rate of its workers,
+times `mixing` for what unequal workers lose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from policies.curves import curve_start
+from policies.problem import Bools, Curves, Floats, Ints, Jobs, Problem, Servers
+from policies.scaling import best_batches
+
+MIXING = 0.7
+"""Speed of a job that mixes types over the mean of its workers (004 §7.1: "at most 70%")."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuType:
+    """The GPUs of one type, and to which pools their servers belong."""
+
+    name: str
+    gpus: int
+    rate: float  # of the slowest server: workers in step wait for it
+    training: bool
+    on_loan: bool
+
+
+def gpu_types(servers: Servers) -> tuple[GpuType, ...]:
+    """The types that are there, those of the training pool first, then the faster ones."""
+    types = []
+    for name in sorted(set(servers.gpu_type)):
+        of_type = np.array([gpu_type == name for gpu_type in servers.gpu_type])
+        types.append(
+            GpuType(
+                name=name,
+                gpus=int(servers.gpus[of_type].sum()),
+                rate=float(servers.gpu_rate[of_type].min()),
+                training=bool((~servers.on_loan[of_type]).any()),
+                on_loan=bool(servers.on_loan[of_type].any()),
+            )
+        )
+    return tuple(sorted(types, key=lambda each: (not each.training, -each.rate)))
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """A problem by GPU type. Types are numbered in the order of `types`."""
+
+    problem: Problem
+    types: tuple[GpuType, ...]
+    mixing: float
+    tuned: bool
+
+    @classmethod
+    def of(cls, problem: Problem, mixing: float, tuned: bool) -> Fleet:
+        """The servers of the problem, sorted by type."""
+        return cls(problem, gpu_types(problem.servers), mixing, tuned)
+
+    @cached_property
+    def gpus(self) -> Ints:
+        """[types] The capacity."""
+        return np.array([each.gpus for each in self.types], dtype=np.int64)
+
+    @cached_property
+    def rate(self) -> Floats:
+        """[types] Speed of a GPU."""
+        return np.array([each.rate for each in self.types], dtype=np.float64)
+
+    @cached_property
+    def training_first(self) -> tuple[int, ...]:
+        """Types in the order that inelastic jobs prefer, and base demands of mixing jobs."""
+        return tuple(range(len(self.types)))
+
+    @cached_property
+    def on_loan_first(self) -> tuple[int, ...]:
+        """Types in the order that elastic jobs prefer, and flexible demands of mixing jobs."""
+        return tuple(sorted(self.training_first, key=lambda at: not self.types[at].on_loan))
+
+    @cached_property
+    def may_use(self) -> Bools:
+        """[jobs, types] Whether a job's workers may run on GPUs of a type."""
+        rows = [
+            [job in ("", each.name) for each in self.types] for job in self.problem.jobs.gpu_type
+        ]
+        return np.array(rows, dtype=np.bool_).reshape(len(rows), len(self.types))
+
+    @cached_property
+    def mixes(self) -> Bools:
+        """[jobs] Whether a job may take several of the types that are there."""
+        mixes: Bools = self.problem.jobs.mixes_gpus & (len(self.types) > 1)
+        return mixes
+
+    @cached_property
+    def standing(self) -> Ints:
+        """[jobs, types] Workers that stand there now."""
+        of_type = [
+            [each.name == name for each in self.types] for name in self.problem.servers.gpu_type
+        ]
+        standing: Ints = self.problem.placed @ np.array(of_type, dtype=np.int64).reshape(
+            len(of_type), len(self.types)
+        )
+        return standing
+
+    @cached_property
+    def home(self) -> Ints:
+        """[jobs] The type on which a job stands with most workers; -1: on none that it may use."""
+        if len(self.types) == 1:
+            alone = (self.problem.jobs.workers > 0) & self.may_use[:, 0]
+            return np.where(alone, 0, -1)
+        if not self.types:
+            return np.full(len(self.problem.jobs), -1)
+        standing = self.standing * self.may_use
+        return np.where(standing.any(axis=1), standing.argmax(axis=1), -1)
+
+    @cached_property
+    def start(self) -> Ints:
+        """[jobs + 1] Where the sizes of each job begin in `batch_size` and `epoch_s`."""
+        jobs = self.problem.jobs
+        start: Ints = np.concatenate(([0], np.cumsum(jobs.max_workers - jobs.min_workers + 1)))
+        return start
+
+    @property
+    def epoch_s(self) -> Floats:
+        """[sizes] Seconds of an epoch on GPUs of rate 1."""
+        return self._sizes[0]
+
+    @property
+    def batch_size(self) -> Ints:
+        """[sizes] The global batch size that takes these seconds."""
+        return self._sizes[1]
+
+    @cached_property
+    def _sizes(self) -> tuple[Floats, Ints]:
+        jobs = self.problem.jobs
+        if self.tuned:
+            return best_batches(jobs)
+        width = np.diff(self.start)
+        entry = np.repeat(curve_start(jobs) - self.start[:-1], width) + np.arange(self.start[-1])
+        return jobs.curves.epoch_s[entry], np.repeat(jobs.batch_size, width)
+
+    def base_s(self, rows: Ints) -> list[Floats]:
+        """[rows] Seconds to go on the minimum, on each type, and last on GPUs of rate 1."""
+        at_rate_1 = self.problem.jobs.remaining_epochs[rows] * self.epoch_s[self.start[rows]]
+        return [at_rate_1 / each.rate for each in self.types] + [at_rate_1]
+
+    def left_s(self, rows: Ints, workers: Ints, count: Ints | None = None) -> Floats:
+        """[rows] Seconds that jobs have to go on `count` workers, from min to max each, shared
+        among types as [rows, types] `workers` are; on just these where no count is given."""
+        jobs = self.problem.jobs
+        mixed = (workers > 0).sum(axis=1) > 1
+        speed = np.where(mixed, self.mixing, 1.0) * (workers @ self.rate) / workers.sum(axis=1)
+        count = workers.sum(axis=1) if count is None else count
+        epoch_s = self.epoch_s[self.start[rows] + count - jobs.min_workers[rows]]
+        left: Floats = jobs.remaining_epochs[rows] * epoch_s / speed
+        return left
+
+    def alone(self, gpu_type: int, rows: Ints) -> Problem:
+        """These jobs as they are where there are only GPUs of one type: one batch size a job."""
+        jobs = self.problem.jobs
+        width = np.diff(self.start)[rows]
+        offset = np.concatenate(([0], np.cumsum(width)))
+        entry = np.repeat(self.start[rows] - offset[:-1], width) + np.arange(offset[-1])
+        curves = Curves(
+            epoch_s=self.epoch_s[entry] / self.types[gpu_type].rate,
+            offset=offset,
+            batch_size=jobs.batch_size[rows],
+            batch_offset=np.arange(len(rows) + 1),
+        )
+        return Problem(
+            now_s=self.problem.now_s,
+            jobs=_only(jobs, rows, curves),
+            servers=self.problem.servers,
+            placed=self.problem.placed[rows],
+            resize_s=self.problem.resize_s,
+            seed=self.problem.seed,
+        )
+
+
+def _only(jobs: Jobs, rows: Ints, curves: Curves) -> Jobs:
+    """Some of the jobs, with these curves."""
+    picked: dict[str, Any] = {"curves": curves}
+    for name in (column.name for column in fields(Jobs) if column.name != "curves"):
+        values = getattr(jobs, name)
+        by_row = isinstance(values, np.ndarray)
+        picked[name] = values[rows] if by_row else tuple(values[row] for row in rows)
+    return Jobs(**picked)
