@@ -38,17 +38,17 @@ def allocations(fleet: Fleet, base: Base, workers: Ints, others: str) -> dict[st
     batch_size = fleet.batch_size[
         fleet.start[:-1] + np.maximum(count, jobs.min_workers) - jobs.min_workers
     ]
+    several = len(fleet.types) > 1
+    there = (workers > 0).tolist()
+    moves = _moves(fleet, workers)
     answers = {}
     for row, (job, values) in enumerate(zip(jobs.ids, rows, strict=True)):
         numbers: Numbers = dict(zip(columns, values, strict=True))
         numbers["resize_s"] = fleet.problem.resize_s
-        used = [each.name for each, there in zip(fleet.types, workers[row], strict=True) if there]
-        several = len(fleet.types) > 1
+        used = [each.name for each, some in zip(fleet.types, there[row], strict=True) if some]
         if several:
             numbers["gpu_type"] = " and ".join(used)
-        sentence = _change(numbers, _moves(fleet, workers, row)) + _limit(
-            bool(jobs.elastic[row]), numbers, others
-        )
+        sentence = _change(numbers, row in moves) + _limit(bool(jobs.elastic[row]), numbers, others)
         answers[job] = Allocation(
             workers=int(count[row]),
             reason=base.waits.get(row) or Reason(sentence, numbers),
@@ -82,10 +82,11 @@ def _free(fleet: Fleet, workers: Ints) -> Ints:
     return free
 
 
-def _moves(fleet: Fleet, workers: Ints, row: int) -> bool:
-    """Whether a job that keeps to one type leaves it for another one."""
-    home = int(fleet.home[row])
-    return home >= 0 and not fleet.mixes[row] and not workers[row, home]
+def _moves(fleet: Fleet, workers: Ints) -> set[int]:
+    """Jobs that keep to one type and leave it for another one."""
+    stands = np.flatnonzero((fleet.home >= 0) & ~fleet.mixes)
+    leaves = workers[stands, fleet.home[stands]] == 0
+    return set(stands[leaves].tolist())
 
 
 def _change(numbers: Numbers, moves: bool) -> str:

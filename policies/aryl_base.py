@@ -80,14 +80,15 @@ class _Floor:
         """Running jobs stay on their types, or move to another one; else they are preempted."""
         jobs = self.fleet.problem.jobs
         stand = self._standing_base()
-        for row in _kept(self.fleet, stand):
-            self.put(row, stand[row])
+        kept = _kept(self.fleet, stand)
+        self.workers[kept] = stand[kept]
+        self.free -= jobs.gpus_per_worker[kept] @ stand[kept]
         for row in np.flatnonzero((jobs.workers > 0) & ~self.workers.any(axis=1)).tolist():
             self._settle(row)
         taken = self.fleet.gpus - self.free
         for row in np.flatnonzero((jobs.workers > 0) & ~self.workers.any(axis=1)).tolist():
             usable = self.fleet.may_use[row]
-            self.gpu_type[row] = (preferred(self.fleet, row) or [-1])[0]
+            self.gpu_type[row] = (*self.fleet.preferred[row], -1)[0]
             self.waits[row] = because(
                 "gives up its {workers} workers: of {capacity} GPUs left, {taken} go to the base "
                 "demands of other running jobs, it needs {needed}",
@@ -143,7 +144,7 @@ class _Floor:
             if base.sum() == low:
                 self.put(row, base)
             return
-        for gpu_type in preferred(fleet, row):
+        for gpu_type in fleet.preferred[row]:
             if jobs.base_gpus[row] <= self.free[gpu_type]:
                 self.gpu_type[row] = gpu_type
                 self.put(row, _on(fleet, gpu_type, low))
@@ -165,7 +166,7 @@ class _Line:
 
     def __init__(self, floor: _Floor, rows: Ints) -> None:
         self.floor = floor
-        self.need = floor.fleet.problem.jobs.base_gpus
+        self.need: list[int] = floor.fleet.problem.jobs.base_gpus.tolist()
         self.line: list[tuple[float, int, int]] = []  # seconds to go, job, type: soonest first
         self.largest: list[list[tuple[int, int]]] = [[] for _ in floor.fleet.types]  # -GPUs, job
         self.left_s = [
@@ -193,15 +194,15 @@ class _Line:
     def _aim(self, row: int) -> None:
         """Aim a job at the first type with room; where there is none, leave it where it is."""
         floor = self.floor
-        choices = preferred(floor.fleet, row)
-        fitting = [at for at in choices if self.need[row] <= floor.free[at]]
+        choices, need = floor.fleet.preferred[row], self.need[row]
+        fitting = [at for at in choices if need <= floor.free[at]]
         if not fitting and floor.gpu_type[row] >= 0:
             return
-        chosen = (fitting or choices or [-1])[0]
+        chosen = (*fitting, *choices, -1)[0]
         floor.gpu_type[row] = chosen
         heappush(self.line, (self.left_s[chosen][row], row, chosen))
         if chosen >= 0:
-            heappush(self.largest[chosen], (-int(self.need[row]), row))
+            heappush(self.largest[chosen], (-need, row))
 
     def _aim_elsewhere(self, gpu_type: int) -> None:
         """Those that no longer fit on a type aim at the next one."""
@@ -224,18 +225,12 @@ class _Line:
         return because(
             f"waits: needs {needs}, {where} by the base demands of running jobs "
             "and of {started} shorter ones; {left_s:.0f} s to go at its minimum",
-            needed=int(self.need[row]),
+            needed=self.need[row],
             free=int(self.floor.free[usable].max(initial=0)),
             started=self.floor.started,
             left_s=left_s,
             **({"gpu_type": asked} if asked else {}),
         )
-
-
-def preferred(fleet: Fleet, row: int) -> list[int]:
-    """The types that a job may stand on, best first."""
-    order = fleet.on_loan_first if fleet.problem.jobs.elastic[row] else fleet.training_first
-    return [gpu_type for gpu_type in order if fleet.may_use[row, gpu_type]]
 
 
 def _on(fleet: Fleet, gpu_type: int, workers: int) -> Ints:
@@ -245,8 +240,8 @@ def _on(fleet: Fleet, gpu_type: int, workers: int) -> Ints:
     return alone
 
 
-def _kept(fleet: Fleet, base: Ints) -> list[int]:
-    """Jobs whose base demands stay where they stand: all, unless servers were lost.
+def _kept(fleet: Fleet, base: Ints) -> Ints:
+    """Rows of the jobs whose base demands stay where they stand: all, unless servers were lost.
 
     Then the latest submitted give way: jobs stay in the order of submission, those passed over
     that no longer fit. Where that preempts no more jobs, those that would lose all their progress,
@@ -256,15 +251,15 @@ def _kept(fleet: Fleet, base: Ints) -> list[int]:
     rows = np.flatnonzero(base.any(axis=1))
     needed = base * jobs.gpus_per_worker[:, None]
     if (needed.sum(axis=0) <= fleet.gpus).all():
-        return rows.tolist()
+        return rows
 
-    def walk(order: Ints) -> list[int]:
+    def walk(order: Ints) -> Ints:
         left, stays = fleet.gpus.copy(), []
         for row in order.tolist():
             if (needed[row] <= left).all():
                 left -= needed[row]
                 stays.append(row)
-        return stays
+        return np.array(stays, dtype=np.int64)
 
     by_arrival = walk(rows)
     careful = walk(rows[np.argsort(jobs.checkpoints[rows], kind="stable")])

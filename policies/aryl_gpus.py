@@ -84,6 +84,17 @@ class Fleet:
         return tuple(sorted(self.training_first, key=lambda at: not self.types[at].on_loan))
 
     @cached_property
+    def preferred(self) -> list[tuple[int, ...]]:
+        """[jobs] The types that a job may stand on, best first."""
+        jobs = self.problem.jobs
+        orders = {
+            (elastic, asked): tuple(at for at in order if asked in ("", self.types[at].name))
+            for elastic, order in ((False, self.training_first), (True, self.on_loan_first))
+            for asked in set(jobs.gpu_type)
+        }
+        return [orders[wish] for wish in zip(jobs.elastic.tolist(), jobs.gpu_type, strict=True)]
+
+    @cached_property
     def may_use(self) -> Bools:
         """[jobs, types] Whether a job's workers may run on GPUs of a type."""
         rows = [

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policies.aryl import Aryl
-from policies.aryl_base import allocate_base, preferred
+from policies.aryl_base import allocate_base
 from policies.aryl_gpus import Fleet
 from policies.problem import NO_MEMORY, PolicyError
 from tests.builders import job, on_loan, problem, training
@@ -182,7 +182,7 @@ def literal_base(fleet):
     while True:
         line = []
         for row in waiting:
-            fitting = [at for at in preferred(fleet, row) if jobs.base_gpus[row] <= free[at]]
+            fitting = [at for at in fleet.preferred[row] if jobs.base_gpus[row] <= free[at]]
             if fitting:
                 left_s = jobs.remaining_s(row, int(jobs.min_workers[row]))
                 line.append((left_s / fleet.types[fitting[0]].rate, row, fitting[0]))
