@@ -182,6 +182,8 @@ def _wanted(state: State, job: Job, allocation: Allocation) -> Wanted:
         rule=allocation.placement,
         standing={s: n for s, n in job.target.items() if state.trainable(s)},
         servers=allocation.servers,
+        gpu_type=spec.gpu_type or allocation.gpu_type,
+        mixes_gpus=spec.mixes_gpus,
     )
 
 
@@ -208,8 +210,15 @@ def _rooms(state: State, occupied: Iterable[tuple[Job, Mapping[str, int]]]) -> l
             gpus = workers * job.spec.gpus_per_worker
             standing[server] = standing.get(server, 0) + gpus
     servers = _servers(state)
-    columns = zip(servers.ids, servers.gpus.tolist(), servers.on_loan.tolist(), strict=True)
+    columns = zip(
+        servers.ids,
+        servers.gpus.tolist(),
+        servers.on_loan.tolist(),
+        servers.gpu_type,
+        servers.gpu_rate.tolist(),
+        strict=True,
+    )
     return [
-        Room(server, usable, usable - standing.get(server, 0), on_loan)
-        for server, usable, on_loan in columns
+        Room(server, usable, usable - standing.get(server, 0), *rest)
+        for server, usable, *rest in columns
     ]

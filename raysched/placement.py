@@ -2,7 +2,7 @@
 
 Pure. Workers that stand stay where they are; what a job gives up, and where what is new goes, is
 decided here. Base demands (the minimum number of workers: a gang, all or none) come before
-flexible workers.
+flexible workers. All workers of a job stand on GPUs of one type, unless it mixes them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from policies.problem import Ints, PlacementRule
+from policies.problem import Bools, Ints, PlacementRule
 from policies.reason import Reason, because
 
 
@@ -24,13 +24,17 @@ class Room:
     gpus: int  # usable by us
     free_gpus: int  # of these, free beyond what the jobs to be placed stand on
     on_loan: bool = False
+    gpu_type: str = "GPU"
+    gpu_rate: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What one job shall have: 0 workers, or at least its minimum.
 
-    `servers`, where a policy names them, overrules `rule`.
+    `servers`, where a policy names them, overrules `rule`. Without a `gpu_type` a job keeps the
+    type that it stands on; one that starts gets the fastest on which it fits whole, those of the
+    training pool first. A job that `mixes_gpus` takes any.
     """
 
     job: str
@@ -41,6 +45,8 @@ class Wanted:
     rule: PlacementRule = PlacementRule.PACK
     standing: Mapping[str, int] = field(default_factory=dict)  # server -> workers there now
     servers: Mapping[str, int] | None = None
+    gpu_type: str | None = None
+    mixes_gpus: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +66,11 @@ def place(jobs: Sequence[Wanted], rooms: Sequence[Room]) -> dict[str, Placed]:
     """A placement for each job, jobs given in the order (submit time, id) in which ties break.
 
     1. Jobs whose policy names servers take exactly these.
-    2. Standing workers stay; a job that shrinks gives some up.
+    2. Standing workers stay, on a type that their job may have; a job that shrinks gives some up.
     3. Base demands that are missing, whole or not at all, decreasing by GPUs of a worker. Where
-       only fragments are left, flexible workers make room.
-    4. Flexible workers, in the same order, as many as fit.
+       only fragments are left, flexible workers make room. A job whose type has no room for it
+       goes to another one, if its policy names none.
+    4. Flexible workers, in the same order, as many as fit on the type of the base.
     """
     floor = _Floor(jobs, rooms)
     for row, job in enumerate(jobs):
@@ -111,6 +118,16 @@ def base_demands(
     return base
 
 
+def _best_first(rooms: Sequence[Room]) -> list[str]:
+    """The types of GPU, those of training servers first, then the faster ones."""
+    rank: dict[str, tuple[bool, float, str]] = {}
+    for gpu_type in {room.gpu_type for room in rooms}:
+        of_type = [room for room in rooms if room.gpu_type == gpu_type]
+        rate = min(room.gpu_rate for room in of_type)
+        rank[gpu_type] = (all(room.on_loan for room in of_type), -rate, gpu_type)
+    return sorted(rank, key=rank.__getitem__)
+
+
 class _Floor:
     """The servers while they fill up, and who stands where."""
 
@@ -119,6 +136,8 @@ class _Floor:
         self.at = {room.server: at for at, room in enumerate(rooms)}
         self.names = tuple(self.at)
         self.on_loan = np.array([room.on_loan for room in rooms], dtype=bool)
+        self.gpu_type = np.array([room.gpu_type for room in rooms], dtype=np.str_)
+        self.types = _best_first(rooms)
         self.gpus = np.array([room.gpus for room in rooms], dtype=np.int64)
         self.available = np.array([room.free_gpus for room in rooms], dtype=np.int64)
         for job in jobs:
@@ -126,6 +145,7 @@ class _Floor:
                 self.available[self.at[server]] += workers * job.gpus_per_worker
         self.base: list[dict[str, int]] = [{} for _ in jobs]
         self.flexible: list[dict[str, int]] = [{} for _ in jobs]
+        self.allowed: dict[int, Bools] = {}  # job -> [servers] those of the type of its base
         self.base_workers = np.zeros(len(rooms), dtype=np.int64)
         self.flexible_gpus = np.zeros(len(rooms), dtype=np.int64)
         self.shortfall: dict[int, Reason] = {}
@@ -133,6 +153,15 @@ class _Floor:
     def put_exactly(self, row: int, servers: Mapping[str, int]) -> None:
         """All workers of a job where its policy wants them, or none."""
         gpus = self.jobs[row].gpus_per_worker
+        types = sorted({str(self.gpu_type[self.at[s]]) for s in servers if s in self.at})
+        asked = self.jobs[row].gpu_type or next(iter(types), "")
+        if not self.jobs[row].mixes_gpus and any(gpu_type != asked for gpu_type in types):
+            self.shortfall[row] = because(
+                "all workers were to be on {asked} GPUs, not on {types}",
+                asked=asked,
+                types=" and ".join(types),
+            )
+            return
         for server, workers in servers.items():
             free = int(self.available[self.at[server]]) if server in self.at else 0
             if workers * gpus > free:
@@ -151,8 +180,8 @@ class _Floor:
         on_loan = {room: bool(loan) for room, loan in zip(self.names, self.on_loan, strict=True)}
         low = [job.min_workers for job in self.jobs]
         stand = [
-            self._known(job.standing) if job.workers and job.servers is None else {}
-            for job in self.jobs
+            self._staying(row) if job.workers and job.servers is None else {}
+            for row, job in enumerate(self.jobs)
         ]
         based = {server for base in base_demands(stand, low, on_loan) for server in base}
         only_flexible = {room for room, loan in on_loan.items() if loan} - based
@@ -167,27 +196,19 @@ class _Floor:
     def put_base(self, row: int) -> None:
         """Complete a job's base demand, or take the job off its servers."""
         job = self.jobs[row]
-        missing = job.min_workers - sum(self.base[row].values())
-        emptied = self.available + self.flexible_gpus
-        tiers = self._tiers(job, flexible=False)
-        gang = self._fit(job, missing, self.available, tiers)
-        if sum(gang.values()) < missing:
-            gang = self._fit(job, missing, emptied, tiers)
-        if sum(gang.values()) == missing:
-            for server, workers in gang.items():
-                self._move_base(row, server, workers)
-                self._make_room(server)
-            return
-        self.shortfall[row] = because(
-            "{missing} workers of {gpus} GPUs each must start together, {fit} fit into the "
-            "{free} GPUs that are free or flexible",
-            missing=missing,
-            gpus=job.gpus_per_worker,
-            fit=sum(gang.values()),
-            free=int(emptied.sum()),
-        )
-        for server, workers in tuple(self.base[row].items()):
-            self._move_base(row, server, -workers)
+        for allowed in self._choices(row):
+            stands = {s: n for s, n in self.base[row].items() if allowed[self.at[s]]}
+            missing = job.min_workers - sum(stands.values())
+            gang = self._gang(job, missing, allowed)
+            if sum(gang.values()) == missing:
+                self._leave(row, stands)
+                self.allowed[row] = allowed
+                for server, workers in gang.items():
+                    self._move_base(row, server, workers)
+                    self._make_room(server)
+                return
+        self.shortfall[row] = self._too_little(row)
+        self._leave(row, {})
 
     def put_flexible(self, row: int) -> None:
         """As many of a job's flexible workers as fit, if it runs at all."""
@@ -195,7 +216,8 @@ class _Floor:
         missing = job.workers - self._workers(row)
         if not self.base[row] or not missing:
             return
-        found = self._fit(job, missing, self.available, self._tiers(job, flexible=True))
+        room_gpus = np.where(self.allowed[row], self.available, 0)
+        found = self._fit(job, missing, room_gpus, self._tiers(job, flexible=True))
         for server, workers in found.items():
             self._move_flexible(row, server, workers)
         if self._workers(row) < job.workers:
@@ -205,7 +227,7 @@ class _Floor:
                 placed=self._workers(row),
                 wanted=job.workers,
                 gpus=job.gpus_per_worker,
-                free=int(self.available.sum()),
+                free=int(self.available[self.allowed[row]].sum()),
             )
 
     def placed(self, row: int) -> Placed:
@@ -220,6 +242,72 @@ class _Floor:
     def _known(self, standing: Mapping[str, int]) -> dict[str, int]:
         """Without servers that are gone."""
         return {server: workers for server, workers in standing.items() if server in self.at}
+
+    def _staying(self, row: int) -> dict[str, int]:
+        """A job's workers on servers that are there and of a type that it may stand on."""
+        job, standing = self.jobs[row], self._known(self.jobs[row].standing)
+        if job.mixes_gpus or not standing:
+            return standing
+        by_type = dict.fromkeys(self.types, 0)
+        for server, workers in standing.items():
+            by_type[str(self.gpu_type[self.at[server]])] += workers
+        stays = job.gpu_type or max(self.types, key=by_type.__getitem__)
+        return {s: n for s, n in standing.items() if self.gpu_type[self.at[s]] == stays}
+
+    def _choices(self, row: int) -> list[Bools]:
+        """[servers] each: on which servers a job may stand together, best first."""
+        job = self.jobs[row]
+        if job.mixes_gpus:
+            return [np.ones(len(self.names), dtype=bool)]
+        types = [gpu_type for gpu_type in self.types if job.gpu_type in (None, gpu_type)]
+        choices = [self.gpu_type == gpu_type for gpu_type in types]
+        if len(choices) == 1:
+            return choices
+        standing = [self.at[server] for server in self.base[row]]
+
+        def unsuited(allowed: Bools) -> bool:
+            if standing:
+                return not allowed[standing].any()
+            whole = self._fit(job, job.workers, np.where(allowed, self.available, 0), 0 * self.gpus)
+            return sum(whole.values()) < job.workers
+
+        return sorted(choices, key=unsuited)
+
+    def _gang(self, job: Wanted, missing: int, allowed: Bools) -> dict[str, int]:
+        """Where the missing base workers fit, flexible workers making room if they must."""
+        tiers = self._tiers(job, flexible=False)
+        gang = self._fit(job, missing, np.where(allowed, self.available, 0), tiers)
+        if sum(gang.values()) < missing:
+            gang = self._fit(job, missing, self._emptied(allowed), tiers)
+        return gang
+
+    def _emptied(self, allowed: Bools) -> Ints:
+        return np.where(allowed, self.available + self.flexible_gpus, 0)
+
+    def _too_little(self, row: int) -> Reason:
+        """Why the base of a job fits nowhere, by the servers where it would best stand."""
+        job = self.jobs[row]
+        allowed = next(iter(self._choices(row)), np.zeros(len(self.names), dtype=bool))
+        missing = job.min_workers - sum(n for s, n in self.base[row].items() if allowed[self.at[s]])
+        named = {"gpu_type": job.gpu_type} if job.gpu_type else {}
+        return because(
+            "{missing} workers of {gpus} "
+            + ("{gpu_type} " if named else "")
+            + "GPUs each must start together, {fit} fit into the {free} GPUs that are free or "
+            "flexible",
+            missing=missing,
+            gpus=job.gpus_per_worker,
+            fit=sum(self._gang(job, missing, allowed).values()),
+            free=int(self._emptied(allowed).sum()),
+            **named,
+        )
+
+    def _leave(self, row: int, stays: Mapping[str, int]) -> None:
+        """Take the base workers of a job off all servers but these. It has no others yet: a base
+        that is complete stays where it is."""
+        for server, workers in tuple(self.base[row].items()):
+            if server not in stays:
+                self._move_base(row, server, -workers)
 
     def _kept(
         self, row: int, standing: Mapping[str, int], only_flexible: Set[str], room_gpus: Ints
@@ -249,14 +337,15 @@ class _Floor:
         """[servers] The order in which servers are tried: 0, 1, 2.
 
         PACK: training, on loan. APART, elastic: on loan and empty or of the same group, training,
-        the other group; inelastic: training, on loan and empty or of the base group, the other.
+        the other group; inelastic, and the base of one that mixes types (§6): training, on loan
+        and empty or of the base group, the other.
         """
         if job.rule is PlacementRule.PACK:
             return self.on_loan.astype(np.int64)
         of_base = self.base_workers > 0
         empty = self.available == self.gpus
         own = ~of_base if flexible else of_base | empty
-        if job.elastic:
+        if job.elastic and (flexible or not job.mixes_gpus):
             return np.where(self.on_loan, np.where(own, 0, 2), 1)
         return np.where(self.on_loan, np.where(own, 1, 2), 0)
 

@@ -1,5 +1,7 @@
 """Placement: best fit decreasing, groups on loaned servers, standing workers, gangs."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from policies.problem import PlacementRule
 from raysched.placement import Room, Wanted, base_demands, place
 from tests.builders import server_ids
-from tests.strategies import servers
+from tests.strategies import servers, typed_servers
 
 
 def rooms(**free_gpus):
@@ -185,6 +187,73 @@ class TestApart:
         assert where(jobs, rooms(t1=0, l1=2, l2=2))["fixed"] == {"l2": 1}
 
 
+def typed_rooms(**free_gpus):
+    """As `rooms`; servers on loan have T4s, those of the training pool V100s."""
+    return [
+        replace(room, gpu_type="T4", gpu_rate=0.25)
+        if room.on_loan
+        else replace(room, gpu_type="V100")
+        for room in rooms(**free_gpus)
+    ]
+
+
+class TestTypes:
+    def test_a_job_stands_on_gpus_of_one_type(self):
+        placed = place([wants("a", 6, 2)], typed_rooms(t1=3, l1=4))["a"]
+        assert placed.servers == {"t1": 3}
+        assert str(placed.shortfall) == (
+            "3 of 6 workers are placed: no server has 1 of the 0 free GPUs"
+        )
+
+    def test_it_starts_on_the_first_type_on_which_it_fits_whole(self):
+        jobs = [wants("small", 2), wants("large", 4, 1)]
+        assert where(jobs, typed_rooms(t1=4, l1=4)) == {"small": {"t1": 2}, "large": {"l1": 4}}
+
+    def test_training_servers_first_then_the_faster_type(self):
+        faster = Room("l2", 4, 4, True, "A100", 2.0)
+        assert where([wants("a", 2)], [faster, *typed_rooms(t1=4, l1=4)]) == {"a": {"t1": 2}}
+        assert where([wants("a", 2)], [*typed_rooms(t1=1, l1=4), faster]) == {"a": {"l2": 2}}
+
+    def test_on_the_type_that_its_policy_names(self):
+        jobs = [replace(wants("a", 2, 1), gpu_type="T4")]
+        assert where(jobs, typed_rooms(t1=4, l1=4)) == {"a": {"l1": 2}}
+
+    def test_or_nowhere(self):
+        placed = place([replace(wants("a", 2), gpu_type="A100")], typed_rooms(t1=4))["a"]
+        assert placed.servers == {}
+        assert str(placed.shortfall) == (
+            "2 workers of 1 A100 GPUs each must start together, 0 fit into the 0 GPUs that are "
+            "free or flexible"
+        )
+
+    def test_a_job_that_stands_keeps_its_type(self):
+        jobs = [wants("a", 4, 1, on={"l1": 1})]
+        assert where(jobs, typed_rooms(t1=4, l1=3)) == {"a": {"l1": 4}}
+
+    def test_a_job_that_is_moved_leaves_its_type_altogether(self):
+        jobs = [replace(wants("a", 3, 1, on={"l1": 3}), gpu_type="V100"), wants("b", 1, gpus=4)]
+        assert where(jobs, typed_rooms(t1=4, l1=1)) == {"a": {"t1": 3}, "b": {"l1": 1}}
+
+    def test_a_job_that_lost_its_servers_moves_to_a_type_with_room(self):
+        jobs = [wants("a", 3, on={"l1": 1, "gone": 2})]
+        assert where(jobs, typed_rooms(t1=4, l1=0)) == {"a": {"t1": 3}}
+
+    @pytest.mark.parametrize("gpu_type", [None, "T4"])
+    def test_servers_of_several_types_are_refused_even_if_named(self, gpu_type):
+        job = replace(wants("a", 2, servers={"t1": 1, "l1": 1}), gpu_type=gpu_type)
+        placed = place([job], typed_rooms(t1=4, l1=4))["a"]
+        assert placed.servers == {}
+        assert "all workers were to be on T4 GPUs, not on T4 and V100" in str(placed.shortfall)
+
+    def test_a_job_that_mixes_types_takes_any(self):
+        jobs = [replace(wants("a", 6), mixes_gpus=True)]
+        assert where(jobs, typed_rooms(t1=4, l1=4)) == {"a": {"t1": 4, "l1": 2}}
+
+    def test_its_base_stands_on_training_servers_its_flexible_workers_on_loan(self):
+        jobs = [replace(apart("a", 6, 2), mixes_gpus=True)]
+        assert where(jobs, typed_rooms(t1=4, l1=3)) == {"a": {"t1": 3, "l1": 3}}
+
+
 ON_LOAN = {"t1": False, "l1": True, "l2": True}
 
 
@@ -201,9 +270,9 @@ class TestBaseDemands:
 
 
 @st.composite
-def scenes(draw):
+def scenes(draw, cluster_of=servers):
     """Servers, and jobs that want something and may stand where there is room."""
-    cluster = draw(servers)
+    cluster = draw(cluster_of)
     free = {name: server.gpus for name, server in zip(server_ids(cluster), cluster, strict=True)}
     jobs = []
     for number in range(draw(st.integers(0, 8))):
@@ -227,7 +296,7 @@ def scenes(draw):
             )
         )
     return jobs, [
-        Room(name, server.gpus, free[name], server.on_loan)
+        Room(name, server.gpus, free[name], server.on_loan, server.gpu_type, server.gpu_rate)
         for name, server in zip(server_ids(cluster), cluster, strict=True)
     ]
 
@@ -235,7 +304,10 @@ def scenes(draw):
 @given(scenes())
 def test_no_gpu_twice_gangs_whole_nobody_gets_more_than_wanted(scene):
     jobs, rooms = scene
-    placed = place(jobs, rooms)
+    check_books(jobs, rooms, place(jobs, rooms))
+
+
+def check_books(jobs, rooms, placed):
     used = dict.fromkeys((room.server for room in rooms), 0)
     for job in jobs:
         workers = placed[job.job].workers
@@ -248,6 +320,21 @@ def test_no_gpu_twice_gangs_whole_nobody_gets_more_than_wanted(scene):
     for room in rooms:
         stood = sum(job.standing.get(room.server, 0) * job.gpus_per_worker for job in jobs)
         assert used[room.server] <= room.free_gpus + stood
+
+
+@given(scenes(cluster_of=typed_servers), st.data())
+def test_on_one_type_unless_the_job_mixes_them(scene, data):
+    jobs, rooms = scene
+    wishes = st.sampled_from([None, "V100", "T4"])
+    jobs = [replace(job, gpu_type=data.draw(wishes)) for job in jobs]
+    jobs = [replace(job, mixes_gpus=not job.gpu_type and data.draw(st.booleans())) for job in jobs]
+    placed = place(jobs, rooms)
+    check_books(jobs, rooms, placed)
+    type_of = {room.server: room.gpu_type for room in rooms}
+    for job in jobs:
+        types = {type_of[server] for server in placed[job.job].servers}
+        assert job.mixes_gpus or len(types) <= 1
+        assert job.gpu_type is None or types <= {job.gpu_type}
 
 
 @given(scenes())
