@@ -23,8 +23,8 @@ _FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 _NEW_INTS = types.int64[::1]
 _NEW_BOOLS = types.boolean[::1]
 _NEW_FLOATS = types.float64[::1]
-_TABLE = types.UniTuple(_INTS, 7)
-_COSTS = types.Tuple((_NEW_FLOATS, _NEW_INTS, _NEW_INTS))
+_TABLE = types.UniTuple(_INTS, 8)
+_COSTS = types.Tuple((_NEW_FLOATS, _NEW_INTS, _NEW_INTS, _NEW_INTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Occupancy:
     server_start: Ints  # [servers + 1] into `cell`
     cell: Ints  # [cells] the cells server by server
     slack: Ints  # [jobs] workers that the job can lose and go on
+    restarts: Ints  # [jobs] 1 where a preemption loses all progress, there being no checkpoints
 
     @classmethod
     def of(cls, on_loan: OnLoan) -> Occupancy:
@@ -56,6 +57,7 @@ class Occupancy:
             server_start=_starts(server, servers),
             cell=np.argsort(server, kind="stable"),
             slack=np.maximum(0, on_loan.elsewhere + total - on_loan.min_workers),
+            restarts=(~on_loan.checkpoints).astype(np.int64),
         )
 
     @property
@@ -63,8 +65,9 @@ class Occupancy:
         """How many servers there are."""
         return len(self.server_start) - 1
 
-    def costs(self, returned: Bools) -> tuple[Floats, Ints, Ints]:
-        """[servers] each: preemption cost, jobs that returning it too would preempt, workers.
+    def costs(self, returned: Bools) -> tuple[Floats, Ints, Ints, Ints]:
+        """[servers] each: preemption cost, jobs that returning it too would preempt, workers, and
+        of these jobs those without checkpoints.
 
         All are 0 on servers that are returned, or whose jobs are all preempted.
         """
@@ -75,6 +78,11 @@ class Occupancy:
         preempted: Bools = _taken(self._columns, returned) > self.slack
         return preempted
 
+    def harm(self, returned: Bools) -> tuple[int, int]:
+        """How many jobs returning these servers preempts, and how many of them start over."""
+        preempted = self.preempted(returned)
+        return int(preempted.sum()), int(self.restarts[preempted].sum())
+
     def fill(self, returned: Bools, count: int, weight: Floats | None = None) -> Ints:
         """Servers to return besides these to make `count`, in order (004 Algorithm 1, §5.3).
 
@@ -84,7 +92,8 @@ class Occupancy:
            leave all their servers, which may take step 1 further.
 
         The last of the `count` is the one that preempts fewest jobs. Step 1 goes on beyond
-        `count`: those servers come for nothing. Ties break by index.
+        `count`: those servers come for nothing. Ties break by how many jobs without checkpoints
+        start over, then by index.
         """
         weight = np.ones(self.servers) if weight is None else weight
         added: Ints = _fill(self._columns, returned, count, weight)
@@ -94,7 +103,7 @@ class Occupancy:
         """[servers] Peeling: of these, keep servers to spare jobs while `count` are returned.
 
         Always the job that is spared by keeping the fewest servers x `weight[job]` (1 where
-        None). Ties break by index.
+        None). Of equals a job without checkpoints, then the first.
         """
         weight = np.ones(len(self.slack)) if weight is None else weight
         spared: Bools = _spare(self._columns, returned, count, weight)
@@ -111,6 +120,7 @@ class Occupancy:
             self.server_start,
             self.cell,
             self.slack,
+            self.restarts,
         )
 
 
@@ -123,7 +133,7 @@ def _starts(index: Ints, count: int) -> Ints:
 @njit(_NEW_INTS(_TABLE, _BOOLS), cache=True)
 def _taken(table, returned):  # type: ignore[no-untyped-def]
     """[jobs] Workers that the returned servers take from each job."""
-    _, job, server, workers, _, _, slack = table
+    _, job, server, workers, _, _, slack, _ = table
     taken = np.zeros(len(slack), np.int64)
     for c in range(len(job)):
         if returned[server[c]]:
@@ -134,8 +144,8 @@ def _taken(table, returned):  # type: ignore[no-untyped-def]
 @njit(types.void(_TABLE, _BOOLS, _INTS, _COSTS, types.int64, types.int64), cache=True)
 def _count_job(table, returned, taken, costs, j, sign):  # type: ignore[no-untyped-def]
     """Add to the servers' costs (sign 1), or take away (-1), what job j adds to them."""
-    job_start, _, server, workers, _, _, slack = table
-    cost, preempts, occupied = costs
+    job_start, _, server, workers, _, _, slack, restarts = table
+    cost, preempts, occupied, restarted = costs
     if taken[j] > slack[j]:  # preempted: it stands nowhere
         return
     standing = 0
@@ -147,6 +157,7 @@ def _count_job(table, returned, taken, costs, j, sign):  # type: ignore[no-untyp
             occupied[s] += sign * workers[c]
             if taken[j] + workers[c] > slack[j]:
                 preempts[s] += sign
+                restarted[s] += sign * restarts[j]
                 cost[s] += sign / standing
 
 
@@ -154,7 +165,12 @@ def _count_job(table, returned, taken, costs, j, sign):  # type: ignore[no-untyp
 def _costs(table, returned, taken):  # type: ignore[no-untyped-def]
     """See `Occupancy.costs`."""
     servers = len(returned)
-    costs = np.zeros(servers), np.zeros(servers, np.int64), np.zeros(servers, np.int64)
+    costs = (
+        np.zeros(servers),
+        np.zeros(servers, np.int64),
+        np.zeros(servers, np.int64),
+        np.zeros(servers, np.int64),
+    )
     for j in range(len(taken)):
         _count_job(table, returned, taken, costs, j, 1)
     return costs
@@ -163,7 +179,7 @@ def _costs(table, returned, taken):  # type: ignore[no-untyped-def]
 @njit(types.int64(_BOOLS, _COSTS, types.int64, _FLOATS), cache=True)
 def _next(returned, costs, left, weight):  # type: ignore[no-untyped-def]
     """The server to return next while `left` are missing; -1: none is needed, or there is none."""
-    cost, preempts, occupied = costs
+    cost, preempts, occupied, restarted = costs
     free, cheapest = -1, -1
     lowest = np.inf
     for s in range(len(returned)):
@@ -174,8 +190,10 @@ def _next(returned, costs, left, weight):  # type: ignore[no-untyped-def]
                 free = s
             continue
         price = float(preempts[s]) if left == 1 else np.rint(cost[s] * COST_SCALE)
-        if price * weight[s] < lowest:
-            lowest, cheapest = price * weight[s], s
+        price *= weight[s]
+        ties = price == lowest and restarted[s] < restarted[cheapest]
+        if price < lowest or ties:
+            lowest, cheapest = price, s
     if free >= 0:
         return free
     return cheapest if left > 0 else -1
@@ -184,7 +202,7 @@ def _next(returned, costs, left, weight):  # type: ignore[no-untyped-def]
 @njit(_NEW_INTS(_TABLE, _BOOLS, types.int64, _FLOATS), cache=True)
 def _fill(table, returned, count, weight):  # type: ignore[no-untyped-def]
     """See `Occupancy.fill`."""
-    _, job, _, workers, server_start, cell, slack = table
+    _, job, _, workers, server_start, cell, slack, _ = table
     taken = _taken(table, returned)
     costs = _costs(table, returned, taken)
     returned = returned.copy()
@@ -211,7 +229,7 @@ def _fill(table, returned, count, weight):  # type: ignore[no-untyped-def]
 @njit(types.int64(_TABLE, _BOOLS, _INTS, types.int64), cache=True)
 def _servers_to_spare(table, returned, taken, j):  # type: ignore[no-untyped-def]
     """The fewest returned servers that must be kept for job j to go on."""
-    job_start, _, server, workers, _, _, slack = table
+    job_start, _, server, workers, _, _, slack, _ = table
     servers, lost = 0, taken[j]
     for c in range(job_start[j], job_start[j + 1]):
         if lost <= slack[j]:
@@ -225,7 +243,7 @@ def _servers_to_spare(table, returned, taken, j):  # type: ignore[no-untyped-def
 @njit(_NEW_BOOLS(_TABLE, _BOOLS, types.int64, _FLOATS), cache=True)
 def _spare(table, returned, count, weight):  # type: ignore[no-untyped-def]
     """See `Occupancy.spare`."""
-    job_start, job, server, workers, server_start, cell, slack = table
+    job_start, job, server, workers, server_start, cell, slack, restarts = table
     returned = returned.copy()
     taken = _taken(table, returned)
     to_spare = np.zeros(len(slack), np.int64)
@@ -235,8 +253,10 @@ def _spare(table, returned, count, weight):  # type: ignore[no-untyped-def]
     while True:
         spared, lowest = -1, np.inf
         for j in range(len(slack)):
-            if 0 < to_spare[j] <= surplus and to_spare[j] * weight[j] < lowest:
-                spared, lowest = j, to_spare[j] * weight[j]
+            price = to_spare[j] * weight[j]
+            ties = price == lowest and restarts[j] > restarts[spared]
+            if 0 < to_spare[j] <= surplus and (price < lowest or ties):
+                spared, lowest = j, price
         if spared < 0:
             return returned
         for s in server[job_start[spared] : job_start[spared + 1]]:

@@ -42,6 +42,7 @@ class OnLoan:
     elsewhere: Ints  # [jobs]
     min_workers: Ints  # [jobs]
     gpus_per_worker: Ints  # [jobs]
+    checkpoints: Bools  # [jobs] False: a preemption loses all its progress
 
 
 @dataclass(frozen=True, slots=True)

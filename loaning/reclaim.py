@@ -59,8 +59,9 @@ def choose_aryl(on_loan: OnLoan, count: int) -> Choice:
 
     Departure from print: line 18, where one server is asked for, returns the one with the fewest
     jobs to preempt; here this holds for the last of several as well, since what comes after it no
-    longer matters. Ties break by index: in Fig. 5 four servers tie, and starting at 4 or 6 would
-    cost two preemptions instead of one.
+    longer matters. Ties break by how many jobs without checkpoints start over (§4: their "entire
+    progress is lost"), then by index: in Fig. 5 four servers tie, and starting at 4 or 6 would cost
+    two preemptions instead of one.
     """
     count = min(max(count, 0), len(on_loan.servers))
     nothing = np.zeros(len(on_loan.servers), dtype=np.bool_)

@@ -9,12 +9,12 @@ import numpy as np
 
 from policies.aryl_answers import allocations
 from policies.aryl_base import Base, allocate_base
-from policies.aryl_gpus import MIXING, Fleet
+from policies.aryl_gpus import Fleet
 from policies.aryl_mixing import grow_mixed
 from policies.aryl_objectives import WORTH, Flexible, allocate_by_knapsack
 from policies.aryl_rollout import MAX_JOBS, allocate_by_rollout
 from policies.checks import check
-from policies.problem import NO_MEMORY, Bools, Decision, Ints, Memory, PolicyError, Problem
+from policies.problem import MIXING, NO_MEMORY, Bools, Decision, Ints, Memory, PolicyError, Problem
 
 _OTHERS = {
     "mckp": "the others save more where they are",

@@ -17,9 +17,6 @@ from policies.curves import curve_start
 from policies.problem import Bools, Curves, Floats, Ints, Jobs, Problem, Servers
 from policies.scaling import best_batches
 
-MIXING = 0.7
-"""Speed of a job that mixes types over the mean of its workers (004 §7.1: "at most 70%")."""
-
 
 @dataclass(frozen=True, slots=True)
 class GpuType:

@@ -33,6 +33,10 @@ It holds `version` where its form may change. Nothing that a policy knows lives 
 NO_MEMORY: Memory = {}
 
 
+MIXING = 0.7
+"""Speed of a job that mixes GPU types over the mean of its workers (004 §7.1: "at most 70%")."""
+
+
 class PolicyError(ValueError):
     """A problem or parameter that a policy cannot work with, naming the job and the field."""
 

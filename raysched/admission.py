@@ -3,42 +3,68 @@
 from __future__ import annotations
 
 from raysched.jobs import InvalidJob, JobSpec
-from raysched.state import State
+from raysched.state import Server, State
 
 
 def check_fits(state: State, spec: JobSpec) -> None:
     """Raise `InvalidJob`, with the numbers, for a job larger than the cluster can ever be.
 
     The cluster at its largest is the training pool and, with loaning on, all inference servers
-    but those that always serve.
+    but those that always serve. A job that does not mix GPU types has to fit on one of them.
     """
     servers = _at_its_largest(state)
     if not servers:
         raise InvalidJob("workers", "no server carries the label pool=training; start one with it")
-    largest_gpus = max(servers)
+    groups = _groups(state, spec, servers)
+    largest_gpus = max(map(max, groups))
     if spec.gpus_per_worker > largest_gpus:
         raise InvalidJob(
             "gpus_per_worker",
             f"a worker of {spec.gpus_per_worker} GPUs fits on no server: the largest has "
             f"{largest_gpus}; lower gpus_per_worker",
         )
-    room = sum(gpus // spec.gpus_per_worker for gpus in servers)
+    roomiest = max(groups, key=lambda gpus: _room(gpus, spec.gpus_per_worker))
+    room = _room(roomiest, spec.gpus_per_worker)
     if spec.min_workers > room:
+        of_one_type = " of one type" if len(groups) > 1 or spec.gpu_type else ""
         raise InvalidJob(
             "workers",
             f"at least {spec.min_workers} workers of {spec.gpus_per_worker} GPUs need "
             f"{spec.base_gpus} GPUs; the cluster has room for {room} such workers on "
-            f"{sum(servers)} GPUs at most; lower the minimum",
+            f"{sum(roomiest)} GPUs{of_one_type} at most; lower the minimum",
         )
 
 
-def _at_its_largest(state: State) -> list[int]:
-    """GPUs of every server that training may ever use."""
-    gpus = {pool: [] for pool in ("training", "inference")}  # type: dict[str, list[int]]
+def _groups(state: State, spec: JobSpec, servers: list[Server]) -> list[list[int]]:
+    """GPUs by server, for each group of servers on which the job may stand together."""
+    gpus: dict[str, list[int]] = {}
+    for server in servers:
+        group = "" if spec.mixes_gpus else server.gpu_type
+        gpus.setdefault(group, []).append(state.ledger.accounts[server.id].gpus)
+    if not spec.gpu_type:
+        return list(gpus.values())
+    if spec.gpu_type not in gpus:
+        raise InvalidJob(
+            "gpu_type",
+            f"no server that training may use has {spec.gpu_type} GPUs; there are "
+            f"{', '.join(sorted(gpus))}",
+        )
+    return [gpus[spec.gpu_type]]
+
+
+def _room(gpus: list[int], gpus_per_worker: int) -> int:
+    """Workers that fit on servers of so many GPUs."""
+    return sum(here // gpus_per_worker for here in gpus)
+
+
+def _at_its_largest(state: State) -> list[Server]:
+    """Every server that training may ever use."""
+    pools: dict[str, list[Server]] = {"training": [], "inference": []}
     for server in state.servers.values():
-        gpus[server.pool].append(state.ledger.accounts[server.id].gpus)
-    lendable: list[int] = []
+        pools[server.pool].append(server)
+    lendable: list[Server] = []
     if state.inference is not None and state.loaning.name != "off":
         keep = state.inference.config.min_servers
-        lendable = sorted(gpus["inference"], reverse=True)[: max(len(gpus["inference"]) - keep, 0)]
-    return gpus["training"] + lendable
+        largest = sorted(pools["inference"], key=lambda s: -state.ledger.accounts[s.id].gpus)
+        lendable = largest[: max(len(largest) - keep, 0)]
+    return pools["training"] + lendable

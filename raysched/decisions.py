@@ -15,7 +15,6 @@ from policies.problem import Allocation, Decision, Ints, Jobs, Problem, Servers
 from policies.reason import Reason, because
 from raysched import grants, promises
 from raysched.actions import Action, Reject
-from raysched.performance import predicted_epoch_s
 from raysched.placement import Placed, Room, Wanted, place
 from raysched.state import Job, State
 
@@ -73,12 +72,6 @@ def broken_promises(state: State) -> dict[str, str]:
         if placed.shortfall is not None:
             broken.setdefault(job_id, str(placed.shortfall))
     return broken
-
-
-def predicted_s(state: State, job: Job, workers: int) -> float:
-    """What an epoch of this job was predicted to take at this size."""
-    curve = predicted_epoch_s(job.spec, job.times, state.history)
-    return float(curve[workers - job.spec.min_workers])
 
 
 def _servers(state: State) -> Servers:

@@ -168,14 +168,14 @@ class Engine:
 
     def _learn(self, job: Job, epoch_s: float) -> None:
         """Take a measured epoch in, and have the policy asked where it drifts from prediction."""
-        workers = job.workers_now
+        state, workers = self.state, job.workers_now
         job.attained_gpu_s += epoch_s * workers * job.spec.gpus_per_worker
-        predicted_s = decisions.predicted_s(self.state, job, workers)
+        predicted_s = state.predicted_s(job)
         if abs(epoch_s - predicted_s) > DRIFT * predicted_s:
             triggers.policy_due(
-                self.state, f"{job.id} took {epoch_s:.2f} s an epoch, not {predicted_s:.2f} s"
+                state, f"{job.id} took {epoch_s:.2f} s an epoch, not {predicted_s:.2f} s"
             )
-        job.times.observe(workers, epoch_s)
+        job.times.observe(workers, epoch_s * state.rate(job))
 
     def _workers_stopped(self, event: events.WorkersStopped) -> list[Action]:
         job = self.state.live.get(event.job)

@@ -88,6 +88,9 @@ def stop(state: State, job: Job, grant: int, *, lost: bool) -> list[Action]:
     actions: list[Action] = []
     if lost and job.phase == "running":
         job.epochs_repeated += 1  # the epoch under way is redone
+    if not job.spec.checkpoints and not job.trained:
+        job.epochs_repeated += job.epochs_done
+        job.epochs_done = 0
     if lost and job.offer is None:
         actions += _offer_again(state, job, old)
     job.phase = "queued"

@@ -19,7 +19,6 @@ from policies.reason import Reason, because
 from raysched import grants
 from raysched.actions import Action, CloseLoan, OpenLoan, ScaleReplicas
 from raysched.events import DemandObserved, InferenceConfigured, ReplicasObserved
-from raysched.performance import predicted_epoch_s
 from raysched.state import Inference, Job, Server, State
 
 DEMAND_SAMPLES = 4096
@@ -129,15 +128,11 @@ def problem(state: State) -> LoanProblem | None:
 def lead_s(state: State, inference: Inference) -> float:
     """How long a reclaim takes: the longest epoch under way, a restart, and the refill."""
     epochs_s = [
-        float(predicted_epoch_s(job.spec, job.times, state.history)[_column(job)])
+        state.predicted_s(job)
         for job in state.live_jobs()
         if job.running is not None and job.times.mean_s
     ]
     return max(epochs_s, default=0.0) + state.restart_s + inference.config.refill_s
-
-
-def _column(job: Job) -> int:
-    return max(job.workers_now, job.spec.min_workers) - job.spec.min_workers
 
 
 def _pool(state: State) -> list[Server]:
@@ -211,6 +206,7 @@ def _on_loan(state: State) -> OnLoan:
         elsewhere=np.array([_elsewhere(state, j, servers) for j in jobs], dtype=np.int64),
         min_workers=np.array([j.spec.min_workers for j in jobs], dtype=np.int64),
         gpus_per_worker=np.array([j.spec.gpus_per_worker for j in jobs], dtype=np.int64),
+        checkpoints=np.array([j.spec.checkpoints for j in jobs], dtype=np.bool_),
     )
 
 

@@ -2,16 +2,19 @@
 
 Sources, best first (ruling 11): what this job reported, what earlier jobs of the same name and
 shape reported, at sizes that neither saw its profile, the user's `expected`, a stated prior.
+
+Curves are those of GPUs of rate 1, whatever GPUs the epochs were measured on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from policies.problem import MIXING
 from raysched.jobs import JobSpec
 
 PRIOR_EPOCH_S = 60.0
@@ -31,6 +34,18 @@ class EpochTimes:
         """Take in one report."""
         known = self.mean_s.get(workers)
         self.mean_s[workers] = epoch_s if known is None else known + SMOOTHING * (epoch_s - known)
+
+
+def rate_of(workers: Sequence[tuple[int, str, float]]) -> float:
+    """Speed of a job over that on GPUs of rate 1, from (workers, GPU type, GPU rate) by server.
+
+    Workers on one type keep step with the slowest. On several types they share the work by speed:
+    their mean, times what mixing leaves of it (004 §7.1). 1 for a job that stands nowhere.
+    """
+    if len({gpu_type for _, gpu_type, _ in workers}) > 1:
+        count = sum(here for here, _, _ in workers)
+        return MIXING * sum(here * rate for here, _, rate in workers) / count
+    return min((rate for _, _, rate in workers), default=1.0)
 
 
 def shape_of(spec: JobSpec) -> str:

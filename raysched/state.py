@@ -12,7 +12,7 @@ from raysched.actions import Grant
 from raysched.events import InferenceConfigured, Pool
 from raysched.jobs import JobSpec
 from raysched.ledger import Ledger
-from raysched.performance import EpochTimes
+from raysched.performance import EpochTimes, predicted_epoch_s, rate_of
 
 Phase: TypeAlias = Literal["queued", "starting", "running", "leaving", "ended"]
 """queued: no workers, `offer` may wait to be picked up. starting: picked up, workers on their way.
@@ -184,6 +184,17 @@ class State:
         """Whether training may be placed on this server now."""
         known = self.servers.get(server)
         return known is not None and (known.pool == "training" or known.loan == "open")
+
+    def rate(self, job: Job) -> float:
+        """Speed of a job where its workers are now, over that on GPUs of rate 1."""
+        known = {s: self.servers[s] for s in job.standing if s in self.servers}
+        return rate_of([(job.standing[s], of.gpu_type, of.gpu_rate) for s, of in known.items()])
+
+    def predicted_s(self, job: Job) -> float:
+        """What an epoch of a job is predicted to take on the workers that it has now."""
+        curve = predicted_epoch_s(job.spec, job.times, self.history)
+        more = max(job.workers_now - job.spec.min_workers, 0)
+        return float(curve[more]) / self.rate(job)
 
     def next_grant(self) -> int:
         """A fresh grant id."""

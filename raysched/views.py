@@ -46,8 +46,9 @@ def job_view(job: Job, now_s: float) -> dict[str, Any]:
 
 
 def explain(state: State, job: Job, now_s: float) -> dict[str, Any]:
-    """Why a job stands where it stands, with the numbers behind it."""
-    epoch_s = predicted_epoch_s(job.spec, job.times, state.history)
+    """Why a job stands where it stands, with the numbers behind it; times are of the GPUs where it
+    stands, or of those of rate 1 while it waits."""
+    epoch_s = predicted_epoch_s(job.spec, job.times, state.history) / state.rate(job)
     sizes = range(job.spec.min_workers, job.spec.max_workers + 1)
     left = job.spec.epochs - job.epochs_done
     return {

@@ -1,6 +1,6 @@
 """Loan problems that read like sentences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -16,10 +16,11 @@ def on_loan(
     elsewhere: Mapping[str, int] = {},
     min_workers: Mapping[str, int] = {},
     gpus: Mapping[str, int] = {},
+    starts_over: Collection[str] = (),
 ) -> OnLoan:
     """`standing[job][server]` workers; a job without `min_workers` is inelastic.
 
-    `gpus`: of one worker, 1 where none is given.
+    `gpus`: of one worker, 1 where none is given. `starts_over`: jobs without checkpoints.
     """
     jobs = tuple(standing)
     workers = np.array([[standing[j].get(s, 0) for s in servers] for j in jobs], dtype=np.int64)
@@ -32,6 +33,7 @@ def on_loan(
         elsewhere=np.array([away[j] for j in jobs], dtype=np.int64),
         min_workers=np.array([min_workers.get(j, whole[j]) for j in jobs], dtype=np.int64),
         gpus_per_worker=np.array([gpus.get(j, 1) for j in jobs], dtype=np.int64),
+        checkpoints=np.array([j not in starts_over for j in jobs], dtype=np.bool_),
     )
 
 

@@ -23,7 +23,8 @@ def choose_literally(on_loan: OnLoan, count: int) -> Choice:
         if free:
             server = min(free, key=lambda s: (workers[:, s].sum(), s))
         else:
-            server = min(left, key=lambda s: (cost[s], s))
+            restarts = preempting[~on_loan.checkpoints].sum(axis=0)
+            server = min(left, key=lambda s: (cost[s], restarts[s], s))
         chosen.append(server)
         left.remove(server)
         preempted = preempting[:, server]

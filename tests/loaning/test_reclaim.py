@@ -140,6 +140,7 @@ def loans(draw) -> OnLoan:
         elsewhere=elsewhere,
         min_workers=np.array(least, dtype=np.int64),
         gpus_per_worker=np.array([draw(st.integers(1, 8)) for _ in range(jobs)], dtype=np.int64),
+        checkpoints=np.array([draw(st.booleans()) for _ in range(jobs)], dtype=np.bool_),
     )
 
 

@@ -49,6 +49,7 @@ def random_loan(seed: int, servers: int = 30, jobs: int = 40) -> OnLoan:
         elsewhere=np.zeros(jobs, dtype=np.int64),
         min_workers=least,
         gpus_per_worker=np.ones(jobs, dtype=np.int64),
+        checkpoints=np.ones(jobs, dtype=np.bool_),
     )
 
 
@@ -78,14 +79,34 @@ def test_nothing_asked_nothing_returned(count):
     assert reclaim(FIGURE_5, count, choose_exact).servers == ()
 
 
+def starts_over(lent: OnLoan) -> set[str]:
+    """Jobs that lose all their progress when they are preempted."""
+    return {job for job, saves in zip(lent.jobs, lent.checkpoints, strict=True) if not saves}
+
+
+@pytest.mark.parametrize("choose", [choose_aryl, choose_exact])
+def test_of_equally_many_preemptions_those_that_lose_less(choose):
+    """a would start over, b has checkpoints."""
+    lent = on_loan(["s1", "s2"], {"a": {"s1": 1}, "b": {"s2": 1}}, starts_over=["a"])
+    assert reclaim(lent, 1, choose).preempted == ("b",)
+
+
+def test_but_no_more_preemptions_to_spare_progress():
+    standing = {"a": {"s1": 1}, "b": {"s2": 1}, "c": {"s2": 1}}
+    lent = on_loan(["s1", "s2"], standing, starts_over=["a"])
+    assert reclaim(lent, 1, choose_exact).preempted == ("a",)
+
+
 @settings(max_examples=300)
 @given(loans(), st.integers(0, 7))
 def test_as_few_as_brute_force_finds_and_proven_so(lent, count):
     found = reclaim(lent, count, choose_exact)
     size = min(count, len(lent.servers))
     assert len(set(found.servers)) == len(found.servers) == size
-    best = min(len(jobs_preempted(lent, set(some))) for some in combinations(lent.servers, size))
-    assert len(found.preempted) == best == found.bound
+    chosen = [jobs_preempted(lent, set(some)) for some in combinations(lent.servers, size)]
+    best = min((len(jobs), len(jobs & starts_over(lent))) for jobs in chosen)
+    assert (len(found.preempted), len({*found.preempted} & starts_over(lent))) == best
+    assert found.bound == best[0]
     assert found.optimal and not found.capped
 
 
