@@ -57,7 +57,7 @@ def spec(
     gpus: int = 1,
     **rest: Any,
 ) -> JobSpec:
-    """A small job."""
+    """A small job; `rest` as `JobSpec` calls it."""
     return JobSpec(name, epochs, *workers, batch_size=64, gpus_per_worker=gpus, **rest)
 
 
@@ -72,6 +72,7 @@ class PretendCluster:
     closing: list[str] = field(default_factory=list)
     releasing: list[tuple[str, str]] = field(default_factory=list)  # (job, server)
     in_use: dict[str, dict[str, int]] = field(default_factory=dict)  # job -> server -> GPUs
+    gpu_rate: dict[str, float] = field(default_factory=dict)
     fenced: set[str] = field(default_factory=set)
     replicas: dict[str, int] = field(default_factory=dict)
     wanted_replicas: int = 0
@@ -105,8 +106,11 @@ class PretendCluster:
 
     # -- what a body does, one thing at a time
 
-    def add_server(self, server: str, pool: Pool = "training") -> None:
-        self.tell(ServerAdded(self.now_s, server, pool, GPUS))
+    def add_server(
+        self, server: str, pool: Pool = "training", gpu_type: str = "GPU", gpu_rate: float = 1.0
+    ) -> None:
+        self.gpu_rate[server] = gpu_rate
+        self.tell(ServerAdded(self.now_s, server, pool, GPUS, gpu_type, gpu_rate=gpu_rate))
 
     def lose_server(self, server: str) -> None:
         for used in self.in_use.values():
@@ -117,10 +121,10 @@ class PretendCluster:
         self.closing = [s for s in self.closing if s != server]
         self.tell(ServerLost(self.now_s, server))
 
-    def serve(self, servers: int = 2) -> None:
+    def serve(self, servers: int = 2, gpu_type: str = "GPU", gpu_rate: float = 1.0) -> None:
         """An inference deployment of two replicas a server, 20 requests/s each server."""
         for index in range(servers):
-            self.add_server(f"i{index + 1}", "inference")
+            self.add_server(f"i{index + 1}", "inference", gpu_type, gpu_rate)
             self.replicas[f"i{index + 1}"] = 2
         self.wanted_replicas = 2 * servers
         self.tell(InferenceConfigured(self.now_s, "app", 2, 20.0, 2.0))
@@ -165,7 +169,7 @@ class PretendCluster:
         if record.phase != "running" or record.running is None:
             return
         grant = record.running
-        epoch_s = EPOCH_S / grant.workers
+        epoch_s = EPOCH_S / sum(n * self.gpu_rate[s] for s, n in grant.servers.items())
         self.now_s += epoch_s
         self.tell(EpochFinished(self.now_s, job, grant.grant, record.epochs_done, epoch_s))
         if record.epochs_done == record.spec.epochs:

@@ -89,3 +89,29 @@ def test_with_loaning_the_servers_that_may_be_lent_count(state):
 def test_without_a_training_server_the_label_is_named():
     with pytest.raises(InvalidJob, match="no server carries the label pool=training"):
         check_fits(PretendCluster().engine.state, spec())
+
+
+@pytest.fixture
+def two_types():
+    """Two servers of 4 V100s, one of 4 T4s."""
+    cluster = PretendCluster()
+    for server in ("t1", "t2"):
+        cluster.add_server(server, gpu_type="V100")
+    cluster.add_server("t3", gpu_type="T4", gpu_rate=0.25)
+    return cluster.engine.state
+
+
+def test_a_type_that_no_server_has_is_refused_with_those_that_are_there(two_types):
+    check_fits(two_types, spec(workers=(4, 4), gpu_type="T4"))
+    said = "gpu_type: no server that training may use has A100 GPUs; there are T4, V100"
+    with pytest.raises(InvalidJob, match=said):
+        check_fits(two_types, spec(gpu_type="A100"))
+
+
+def test_a_job_has_to_fit_on_one_type_unless_it_mixes_them(two_types):
+    check_fits(two_types, spec(workers=(8, 8)))
+    check_fits(two_types, spec(workers=(12, 12), mixes_gpus=True))
+    with pytest.raises(InvalidJob, match="room for 8 such workers on 8 GPUs of one type at most"):
+        check_fits(two_types, spec(workers=(9, 9)))
+    with pytest.raises(InvalidJob, match="room for 4 such workers on 4 GPUs of one type at most"):
+        check_fits(two_types, spec(workers=(5, 5), gpu_type="T4"))

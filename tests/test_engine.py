@@ -175,6 +175,15 @@ class TestLoans:
         lending.settle()
         assert lending.engine.state.jobs["wide"].running.servers["i2"] == 4
 
+    def test_a_server_that_is_fenced_after_loaning_was_switched_off_goes_back(self, lending):
+        lending.demand(4.0, seconds=60)
+        lending.scale()
+        lending.switch("aryl", "off")
+        lending.decide_all()
+        lending.settle()
+        assert lending.fenced == set()
+        assert lending.engine.state.servers["i2"].loan == "none"
+
     def test_a_reclaim_shrinks_elastic_jobs_and_asks_for_replicas_first(self, lending):
         lending.submit("wide", spec(workers=(1, 12), epochs=50))
         lending.settle()

@@ -1,8 +1,9 @@
 """The brain under whatever may happen, in any order (hypothesis state machine).
 
 Held at every step: the ledger balances and agrees with the grants, gangs are whole (`State.check`),
-no GPU is used twice (`PretendCluster`). Held at the end: no job is lost, every loan was returned,
-and a replay of the journal takes every decision and action again.
+no GPU is used twice (`PretendCluster`), no job stands on GPUs that it may not use. Held at the end:
+no job is lost, every loan was returned, and a replay of the journal takes every decision and action
+again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import starmap
 from pathlib import Path
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from loaning import registry as loaning_registry
 from policies import registry as policy_registry
@@ -24,19 +25,23 @@ from tests.pretend_cluster import PretendCluster, spec
 jobs = st.integers(0, 5)
 policies = st.sampled_from(policy_registry.names())
 sizes = st.tuples(st.integers(1, 4), st.integers(0, 5))
+wishes = st.sampled_from(
+    [{}, {}, {"gpu_type": "GPU"}, {"gpu_type": "T4"}, {"mixes_gpus": True}, {"checkpoints": False}]
+)
 
 
 class Brain(RuleBasedStateMachine):
     """Rules are what the world may do; the engine must cope with all of it."""
 
-    @initialize(policy=policies, loaning=st.sampled_from(["off", "aryl"]))
-    def start(self, policy, loaning):
+    @initialize(policy=policies, loaning=st.sampled_from(["off", "aryl"]), t4=st.booleans())
+    def start(self, policy, loaning, t4):
         self.cluster = PretendCluster()
         self.submitted = 0
+        self.inference_gpus = ("T4", 0.25) if t4 else ("GPU", 1.0)
         self.cluster.switch(policy, loaning)
         for server in ("t1", "t2"):
             self.cluster.add_server(server)
-        self.cluster.serve()
+        self.cluster.serve(2, *self.inference_gpus)
 
     def live(self, index: int) -> str | None:
         alive = [job.id for job in self.cluster.engine.state.live_jobs()]
@@ -47,13 +52,15 @@ class Brain(RuleBasedStateMachine):
         gpus=st.integers(1, 2),
         epochs=st.integers(1, 4),
         deadline_s=st.sampled_from([None, None, 60.0, 400.0, 3000.0]),
+        wish=wishes,
     )
-    def submit(self, size, gpus, epochs, deadline_s):
+    def submit(self, size, gpus, epochs, deadline_s, wish):
         self.submitted += 1
         least, more = size
+        more = more if wish.get("checkpoints", True) else 0
         workers = (min(least, 4 // gpus), min(least, 4 // gpus) + more)
-        described = spec(workers=workers, gpus=gpus, epochs=epochs, deadline_s=deadline_s)
-        self.cluster.submit(f"j{self.submitted}", described)
+        asked = spec(workers=workers, gpus=gpus, epochs=epochs, deadline_s=deadline_s, **wish)
+        self.cluster.submit(f"j{self.submitted}", asked)
 
     @rule()
     def decide(self):
@@ -123,7 +130,18 @@ class Brain(RuleBasedStateMachine):
             cluster.stop_workers(job, lost=True)
         for job in list(cluster.in_use):
             cluster.in_use[job].pop(server, None)
-        cluster.add_server(server, pool)
+        cluster.add_server(server, pool, *(self.inference_gpus if pool == "inference" else ()))
+
+    @invariant()
+    def every_job_stands_on_gpus_that_it_may_use(self):
+        if not hasattr(self, "cluster"):
+            return
+        state = self.cluster.engine.state
+        for job in state.live_jobs():
+            for servers in (job.standing, job.target):
+                types = {state.servers[s].gpu_type for s in servers if s in state.servers}
+                assert job.spec.mixes_gpus or len(types) <= 1
+                assert not job.spec.gpu_type or types <= {job.spec.gpu_type}
 
     def teardown(self):
         if not hasattr(self, "cluster"):

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from raysched.jobs import JobSpec
-from raysched.performance import PRIOR_EPOCH_S, EpochTimes, predicted_epoch_s, shape_of
+from raysched.performance import (
+    PRIOR_EPOCH_S,
+    EpochTimes,
+    predicted_epoch_s,
+    rate_of,
+    shape_of,
+)
 
 
 def a_job(expected_s: float | None = None) -> JobSpec:
@@ -54,3 +60,16 @@ def test_reports_of_one_size_are_averaged_with_the_newest_weighing_most():
     for epoch_s in (4.0, 2.0, 2.0):
         times.observe(2, epoch_s)
     assert times.mean_s[2] == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize(
+    ("workers", "rate"),
+    [
+        ([], 1.0),
+        ([(3, "T4", 0.25)], 0.25),
+        ([(3, "T4", 0.25), (1, "T4", 0.2)], 0.2),
+        ([(4, "V100", 1.0), (4, "T4", 0.25)], 0.7 * 5 / 8),
+    ],
+)
+def test_one_type_keeps_step_with_its_slowest_several_share_the_work_by_speed(workers, rate):
+    assert rate_of(workers) == pytest.approx(rate)
