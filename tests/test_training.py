@@ -1,7 +1,10 @@
 """What a trainer and its workers compute without a cluster."""
 
+from types import SimpleNamespace
+
 import pytest
 import ray.exceptions
+import ray.train
 import torch
 from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
@@ -9,10 +12,16 @@ from ray.train.v2.api.exceptions import ControllerError, WorkerGroupError
 
 from raysched.errors import UserError
 from raysched.jobs import InvalidJob
-from raysched.runtime import assignment, device_time, loop
+from raysched.runtime import assignment, device_time, link, loop
 from raysched.runtime.assignment import Assignment
+from raysched.runtime.protocol import NEXT_GRANT, GrantedSlots
 from raysched.runtime.ray_train.controller import JobStopped
-from raysched.runtime.ray_train.decisions import LOSSES_IN_ONE_EPOCH, LossPolicy
+from raysched.runtime.ray_train.decisions import (
+    LOSSES_IN_ONE_EPOCH,
+    GrantPolicy,
+    Leave,
+    LossPolicy,
+)
 from raysched.runtime.ray_train.workers import _ranks
 from raysched.runtime.trainer import TorchTrainer
 
@@ -95,10 +104,43 @@ def test_a_finished_epoch_counts_losses_anew():
     assert policy.make_decision(error) is FailureDecision.RETRY
 
 
+@pytest.mark.parametrize("checkpoint", [None, object()])
+def test_workers_leave_at_a_boundary_with_or_without_a_checkpoint(checkpoint):
+    policy = GrantPolicy(None)
+    policy.granted = GrantedSlots(1, (), 64)
+    for next_grant, leaves in ((1, False), (2, True)):
+        policy.after_report(
+            SimpleNamespace(checkpoint=checkpoint, metrics={NEXT_GRANT: next_grant}), []
+        )
+        decision = policy.make_decision_for_running_worker_group(None, None)
+        assert isinstance(decision, Leave) == leaves
+
+
+@pytest.mark.parametrize("checkpoints", [True, False])
+def test_a_boundary_is_saved_unless_the_job_goes_without_checkpoints(monkeypatch, checkpoints):
+    reports = []
+    monkeypatch.setattr(
+        ray.train, "report", lambda metrics, checkpoint=None: reports.append((metrics, checkpoint))
+    )
+    monkeypatch.setattr(link, "call", lambda *_: (7, 2))
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
+    last_epoch = Assignment("job", 1, 64, 1, grant=3, checkpoints=checkpoints)
+    loop._boundary(last_epoch, (torch.nn.Linear(1, 1),), seed=0, epoch_s=1.0)
+    ((metrics, checkpoint),) = reports
+    assert (metrics["epoch"], metrics[NEXT_GRANT]) == (0, 3)
+    assert (checkpoint is not None) == checkpoints
+
+
 def test_device_time_is_the_local_batch_over_the_rate_of_all_gpus_of_a_worker():
     two_gpus = Assignment("job", 1, 64, gpus_per_worker=2, simulated_samples_per_s=100.0)
     assert device_time.step_s(two_gpus, local_batch=32) == pytest.approx(0.16)
     assert device_time.step_s(Assignment("job", 1, 64, 1), local_batch=32) == 0.0
+
+
+def test_device_time_is_longer_on_slower_gpus():
+    slow = Assignment("job", 1, 64, 1, simulated_samples_per_s=100.0, gpu_rate=0.25)
+    assert device_time.step_s(slow, local_batch=32) == pytest.approx(0.32 * 4)
 
 
 def test_the_rate_comes_from_the_environment(monkeypatch):
@@ -122,6 +164,8 @@ def test_the_rate_comes_from_the_environment(monkeypatch):
         ({"batch_size": -1}, "batch_size: is -1; use 1 or more"),
         ({"deadline": "soon"}, "deadline: 'soon' is not a duration; write 90s"),
         ({"expected": 0}, "expected: 0.0 s is not a time to come"),
+        ({"gpu_type": "T4", "mixes_gpus": True}, "mixes_gpus: with gpu_type='T4' there is but one"),
+        ({"workers": (1, 2), "checkpoints": False}, "checkpoints: a job without them starts over"),
         ({"checkpoint": __file__}, "checkpoint: .*test_training.py is a file; name a directory"),
     ],
 )
@@ -136,3 +180,10 @@ def test_a_trainer_is_described_as_a_job():
 
     spec = TorchTrainer(learn, epochs=3, workers=(1, 4), batch_size=64, deadline="2h").spec
     assert (spec.name, spec.min_workers, spec.max_workers, spec.deadline_s) == ("learn", 1, 4, 7200)
+
+
+def test_and_says_what_gpus_it_may_run_on():
+    spec = TorchTrainer(
+        print, epochs=1, workers=2, batch_size=8, gpu_type="T4", checkpoints=False
+    ).spec
+    assert (spec.gpu_type, spec.mixes_gpus, spec.checkpoints) == ("T4", False, False)

@@ -18,7 +18,9 @@ class Assignment:
     gpus_per_worker: int
     grant: int = 0
     granted_at_s: float = 0.0  # wall clock, when the grant was picked up
-    simulated_samples_per_s: float | None = None  # of one simulated GPU
+    simulated_samples_per_s: float | None = None  # of one simulated GPU of rate 1
+    gpu_rate: float = 1.0  # of this worker's GPUs
+    checkpoints: bool = True  # whether epoch boundaries are saved
 
 
 _current: Assignment | None = None

@@ -6,7 +6,10 @@ calls it in threads.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import ray
@@ -16,10 +19,14 @@ from ray._private.worker import global_worker
 
 from raysched.events import Pool
 
+logger = logging.getLogger(__name__)
+
 POOL_LABEL = "pool"
 NODE_ID_LABEL = "ray.io/node-id"
 NAME_LABEL = "server"
 TYPE_LABEL = "ray.io/accelerator-type"
+RATE_LABEL = "gpu_rate"
+"""Speed of one of a node's GPUs over that of the training pool's: 0.25 for a T4 beside a V100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,7 @@ class Node:
     gpus: int
     cpus: int
     gpu_type: str
+    gpu_rate: float = 1.0
 
 
 def pool_nodes() -> list[Node]:
@@ -43,10 +51,29 @@ def pool_nodes() -> list[Node]:
         if row["Alive"] and gpus and pool in ("training", "inference"):
             labels = row["Labels"]
             name = labels.get(NAME_LABEL, f"{pool}-{row['NodeID'][:8]}")
-            gpu_type = labels.get(TYPE_LABEL, "GPU")
             cpus = int(row["Resources"].get("CPU", 0))
-            nodes.append(Node(row["NodeID"], name, pool, gpus, cpus, gpu_type))
+            nodes.append(Node(row["NodeID"], name, pool, gpus, cpus, *gpus_of(name, labels)))
     return sorted(nodes, key=lambda node: node.name)
+
+
+def gpus_of(name: str, labels: Mapping[str, str]) -> tuple[str, float]:
+    """Type and rate of a node's GPUs. Unnamed ones of another speed are a type of their own."""
+    rate = _rate(name, labels.get(RATE_LABEL, "1"))
+    return labels.get(TYPE_LABEL, "GPU" if rate == 1.0 else f"GPU-{rate:g}"), rate
+
+
+@cache  # nodes are looked at every second, and what is wrong is said once
+def _rate(name: str, written: str) -> float:
+    try:
+        rate = float(written)
+    except ValueError:
+        rate = 0.0
+    if 0 < rate < float("inf"):
+        return rate
+    logger.warning(
+        "server %s: label %s=%s is not a positive number; 1 is taken", name, RATE_LABEL, written
+    )
+    return 1.0
 
 
 def used_gpus() -> dict[str, float]:

@@ -5,7 +5,7 @@ only share the same CPU cores, and a job never gets faster. With the environment
 `RAYSCHED_SIMULATED_SAMPLES_PER_S` (samples that one simulated GPU trains in a second) set where a
 trainer is created, each step of a worker also holds its GPUs for
 
-    local batch / (samples per second * GPUs of the worker)
+    local batch / (samples per second * GPUs of the worker * their rate)
 
 asleep, so that it costs no CPU. Everything else stays real: processes, sockets, all-reduce,
 checkpoints, placement. Never active where CUDA is, and said in every summary that used it.
@@ -45,7 +45,8 @@ def step_s(assignment: Assignment, local_batch: int) -> float:
     """Seconds for which one step of `local_batch` samples holds a worker's simulated GPUs."""
     if assignment.simulated_samples_per_s is None:
         return 0.0
-    return local_batch / (assignment.simulated_samples_per_s * assignment.gpus_per_worker)
+    gpus = assignment.gpus_per_worker * assignment.gpu_rate
+    return local_batch / (assignment.simulated_samples_per_s * gpus)
 
 
 def hold(assignment: Assignment, local_batch: int) -> None:

@@ -57,8 +57,8 @@ def slots_of(
             lifetime="detached",
             bundle_label_selector=[{NODE_ID_LABEL: nodes[s].node_id} for s in owned],
         )
-    slots = [Slot(group, index, server) for index, server in enumerate(owned)]
-    slots += [Slot(loans[server], 0, server) for server in lent]
+    slots = [Slot(group, index, s, nodes[s].gpu_rate) for index, s in enumerate(owned)]
+    slots += [Slot(loans[s], 0, s, nodes[s].gpu_rate) for s in lent]
     return GrantedSlots(grant.grant, tuple(slots), grant.batch_size), group
 
 

@@ -72,7 +72,8 @@ def epochs(*state: Stateful) -> Iterator[int]:
     """Yield the epochs (from 0) that are still to run.
 
     `state` is what must live on when workers change: model, optimizer, and whatever else has a
-    `state_dict`. It is restored before the first epoch and saved after each. Random numbers are
+    `state_dict`. It is restored before the first epoch and saved after each, unless the job goes
+    without checkpoints: then new workers begin at epoch 0. Random numbers are
     seeded for each epoch and rank, so that an epoch which is run again draws the same ones.
     """
     assignment = current()
@@ -167,31 +168,29 @@ def _boundary(
     next_grant = _from_rank_zero(next_grant)
     if epoch == assignment.epochs - 1:
         next_grant = assignment.grant  # nothing is left that other workers could do
-    _save({"epoch": epoch, "seed": seed}, state, metrics, next_grant)
+    reported = {
+        "epoch": epoch,
+        "workers": dist.get_world_size(),
+        NEXT_GRANT: next_grant,
+        **metrics,
+    }
+    if dist.get_rank() != 0:
+        ray.train.report({})  # all ranks take part
+    elif assignment.checkpoints:
+        _save({"epoch": epoch, "seed": seed}, state, reported)
+    else:
+        ray.train.report(reported)
     if next_grant != assignment.grant:
         threading.Event().wait(GATE_S)
         raise RuntimeError(f"waited {GATE_S:.0f} s to be replaced at the end of epoch {epoch}")
 
 
-def _save(
-    saved: dict[str, Any], state: tuple[Stateful, ...], metrics: dict[str, float], next_grant: int
-) -> None:
-    """Register the boundary's checkpoint; all ranks take part, rank 0 writes."""
-    if dist.get_rank() != 0:
-        ray.train.report({})
-        return
+def _save(saved: dict[str, Any], state: tuple[Stateful, ...], reported: dict[str, Any]) -> None:
+    """Report the boundary with its checkpoint."""
     saved["state"] = [_unwrapped(stateful).state_dict() for stateful in state]
     with tempfile.TemporaryDirectory(prefix="raysched-") as directory:
         torch.save(saved, os.path.join(directory, _STATE_FILE))
-        ray.train.report(
-            {
-                "epoch": saved["epoch"],
-                "workers": dist.get_world_size(),
-                NEXT_GRANT: next_grant,
-                **metrics,
-            },
-            checkpoint=ray.train.Checkpoint.from_directory(directory),
-        )
+        ray.train.report(reported, checkpoint=ray.train.Checkpoint.from_directory(directory))
 
 
 def _from_rank_zero(value: int) -> int:

@@ -34,6 +34,7 @@ class Slot:
     placement_group: Any  # ray.util.placement_group.PlacementGroup
     bundle_index: int
     server: str
+    gpu_rate: float = 1.0  # of the server's GPUs
 
 
 @dataclass(frozen=True, slots=True)

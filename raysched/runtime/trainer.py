@@ -42,6 +42,12 @@ class TorchTrainer(GrantedTrainer):
         utility: What its completion is worth over time.
         priority: Higher goes first, where the policy looks at it.
         tenant: On whose account it runs.
+        gpu_type: What its workers must run on, as Ray's label `ray.io/accelerator-type` names it;
+            GPUs of any one type if left out.
+        mixes_gpus: Its workers may run on GPUs of several types at once.
+        checkpoints: Whether epoch boundaries are saved. Without, a job whose workers stop starts
+            over at epoch 0, so that it must have a fixed number of them; its result has neither
+            checkpoint nor metrics.
         expected: The whole running time on the least number of workers, as far as known.
         checkpoint: Directory or URI for the boundaries' checkpoints, seen by all nodes; Ray's
             default is `~/ray_results`.
@@ -63,6 +69,9 @@ class TorchTrainer(GrantedTrainer):
         utility: Utility | None = None,
         priority: int = 0,
         tenant: str = "default",
+        gpu_type: str = "",
+        mixes_gpus: bool = False,
+        checkpoints: bool = True,
         expected: str | float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         name: str = "",
@@ -84,6 +93,9 @@ class TorchTrainer(GrantedTrainer):
             priority=priority,
             tenant=tenant,
             expected_s=_duration("expected", expected),
+            gpu_type=gpu_type,
+            mixes_gpus=mixes_gpus,
+            checkpoints=checkpoints,
         )
         self.simulated_samples_per_s = device_time.samples_per_s()
         super().__init__(
@@ -125,6 +137,7 @@ class TorchTrainer(GrantedTrainer):
             batch_size=self.spec.batch_size,
             gpus_per_worker=self.spec.gpus_per_worker,
             simulated_samples_per_s=self.simulated_samples_per_s,
+            checkpoints=self.spec.checkpoints,
         )
         try:
             result = super().fit()

@@ -55,7 +55,11 @@ async def look_for_servers(body: Body) -> None:
     body.nodes = nodes
     for name in sorted(nodes.keys() - known.keys()):
         node = nodes[name]
-        await body.tell(ServerAdded(body.now_s(), name, node.pool, node.gpus, node.gpu_type))
+        await body.tell(
+            ServerAdded(
+                body.now_s(), name, node.pool, node.gpus, node.gpu_type, gpu_rate=node.gpu_rate
+            )
+        )
     for name in sorted(known.keys() - nodes.keys()):
         body.loans.pop(name, None)
         await body.tell(ServerLost(body.now_s(), name))

@@ -48,9 +48,9 @@ class GrantPolicy(ScalingPolicy, ReportCallback):
         """Nothing: Ray's own would ask its autoscaling coordinator for resources."""
 
     def after_report(self, training_report: Any, metrics: list[dict[str, Any]]) -> None:
-        """A boundary's checkpoint is registered: only now may its workers go."""
-        if training_report.checkpoint is not None:
-            self._next_grant = training_report.metrics.get(NEXT_GRANT)
+        """A boundary is registered, with its checkpoint if it has one: only now may workers go."""
+        if NEXT_GRANT in training_report.metrics:
+            self._next_grant = training_report.metrics[NEXT_GRANT]
 
     def make_decision_for_non_running_worker_group(self) -> Any:
         """Start what was granted; the controller asks when there is a grant."""

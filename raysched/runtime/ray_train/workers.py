@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import psutil
@@ -146,12 +146,13 @@ class GrantedWorkerGroup(WorkerGroup):
         if runtime_env != {"env_vars": {}}:  # without one, an idle process of the node may serve
             options["runtime_env"] = runtime_env
         actor_class = ray.remote(**options)(JobWorker)
+        assignment = cast(Assignment, context.assignment)
         return [
             actor_class.options(
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     slot.placement_group, placement_group_bundle_index=slot.bundle_index
                 )
-            ).remote(context.assignment)
+            ).remote(replace(assignment, gpu_rate=slot.gpu_rate))
             for slot in context.slots
         ]
 
