@@ -54,9 +54,10 @@ class Aryl:
       the running times on that type. Only jobs that mix types see what is left of all of them,
       which they take last (§6), a type at a time.
 
-    `mixing`: see `policies.aryl_gpus`; 1 in the paper's Ideal scenario (§7.1). `tuned`: at each
-    size a job runs with the best of its admissible batch sizes (Aryl+TunedJobs, §7.1); its
-    learning rate is its own affair.
+    A job whose batch does not fit into the memory of a type runs there with the largest one that
+    does (App. E), and not at all where none does. `mixing`: see `policies.aryl_gpus`; 1 in the
+    paper's Ideal scenario (§7.1). `tuned`: at each size a job runs with the best of its admissible
+    batch sizes (Aryl+TunedJobs, §7.1); its learning rate is its own affair.
 
     `objective` is what phase 2 maximises: `mckp` as above; `recip`, which weighs what a job gains
     by how soon it will end; `rollout`, which tries five rules to the end and takes the best, or

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TypeAlias
 
 import numpy as np
@@ -19,44 +20,55 @@ def allocations(fleet: Fleet, base: Base, workers: Ints, others: str) -> dict[st
 
     `others` says why a job does not get the GPUs that others have.
     """
-    jobs = fleet.problem.jobs
-    count = workers.sum(axis=1)
+    jobs, columns = fleet.problem.jobs, _columns(fleet, workers)
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    batch_size = fleet.batch_sizes(workers)
+    told = fleet.tuned | (batch_size != jobs.batch_size)
+    types = [each.name for each in fleet.types]
+    moves = _moves(fleet, workers)
+    each_job = zip(
+        jobs.ids,
+        rows,
+        jobs.elastic.tolist(),
+        fleet.mixes.tolist(),
+        (workers > 0).tolist(),
+        np.where(told, batch_size, 0).tolist(),
+        strict=True,
+    )
+    answers = {}
+    for row, (job, values, elastic, mixes, there, batch) in enumerate(each_job):
+        numbers: Numbers = dict(zip(columns, values, strict=True))
+        numbers["resize_s"] = fleet.problem.resize_s
+        if len(types) > 1:
+            numbers["gpu_type"] = " and ".join(compress(types, there))
+        sentence = _change(numbers, row in moves) + _limit(elastic, numbers, others)
+        runs = any(there)
+        answers[job] = Allocation(
+            workers=values[0],
+            reason=base.waits.get(row) or Reason(sentence, numbers),
+            placement=PlacementRule.APART,
+            batch_size=batch if batch and runs else None,
+            gpu_type=types[there.index(True)] if len(types) > 1 and runs and not mixes else None,
+        )
+    return answers
+
+
+def _columns(fleet: Fleet, workers: Ints) -> dict[str, Ints | Floats]:
+    """[jobs] each: the numbers in a job's reason."""
+    jobs, count = fleet.problem.jobs, workers.sum(axis=1)
     left_s = _left_s(fleet, workers, count)
-    before_s = _left_s(fleet, _before(fleet, workers), np.maximum(jobs.workers, jobs.min_workers))
+    standing = np.maximum(jobs.workers, jobs.min_workers)
     larger = np.clip(count + 1, jobs.min_workers, jobs.max_workers)
-    columns = {
+    return {
         "workers": count,
         "before": jobs.workers,
         "most": jobs.max_workers,
         "gpus": jobs.gpus_per_worker,
         "left_s": left_s,
-        "before_s": before_s,
+        "before_s": _left_s(fleet, _before(fleet, workers), standing),
         "next_s": left_s - _left_s(fleet, workers, larger),
         "free": (workers > 0) @ _free(fleet, workers),
     }
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    batch_size = fleet.batch_size[
-        fleet.start[:-1] + np.maximum(count, jobs.min_workers) - jobs.min_workers
-    ]
-    several = len(fleet.types) > 1
-    there = (workers > 0).tolist()
-    moves = _moves(fleet, workers)
-    answers = {}
-    for row, (job, values) in enumerate(zip(jobs.ids, rows, strict=True)):
-        numbers: Numbers = dict(zip(columns, values, strict=True))
-        numbers["resize_s"] = fleet.problem.resize_s
-        used = [each.name for each, some in zip(fleet.types, there[row], strict=True) if some]
-        if several:
-            numbers["gpu_type"] = " and ".join(used)
-        sentence = _change(numbers, row in moves) + _limit(bool(jobs.elastic[row]), numbers, others)
-        answers[job] = Allocation(
-            workers=int(count[row]),
-            reason=base.waits.get(row) or Reason(sentence, numbers),
-            placement=PlacementRule.APART,
-            batch_size=int(batch_size[row]) if fleet.tuned and used else None,
-            gpu_type=used[0] if several and used and not fleet.mixes[row] else None,
-        )
-    return answers
 
 
 def _left_s(fleet: Fleet, workers: Ints, count: Ints) -> Floats:

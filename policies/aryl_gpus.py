@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from policies.curves import curve_start
+from policies.aryl_speeds import Speeds, speeds
 from policies.problem import Bools, Curves, Floats, Ints, Jobs, Problem, Servers
-from policies.scaling import best_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +24,7 @@ class GpuType:
     name: str
     gpus: int
     rate: float  # of the slowest server: workers in step wait for it
+    memory_gib: float  # of the smallest GPU; infinite where nothing is known
     training: bool
     on_loan: bool
 
@@ -39,6 +39,7 @@ def gpu_types(servers: Servers) -> tuple[GpuType, ...]:
                 name=name,
                 gpus=int(servers.gpus[of_type].sum()),
                 rate=float(servers.gpu_rate[of_type].min()),
+                memory_gib=float(np.nan_to_num(servers.gpu_memory_gib[of_type], nan=np.inf).min()),
                 training=bool((~servers.on_loan[of_type]).any()),
                 on_loan=bool(servers.on_loan[of_type].any()),
             )
@@ -89,7 +90,11 @@ class Fleet:
             for elastic, order in ((False, self.training_first), (True, self.on_loan_first))
             for asked in set(jobs.gpu_type)
         }
-        return [orders[wish] for wish in zip(jobs.elastic.tolist(), jobs.gpu_type, strict=True)]
+        wishes = zip(jobs.elastic.tolist(), jobs.gpu_type, self._fits.tolist(), strict=True)
+        return [
+            tuple(at for at in orders[elastic, asked] if fits[at])
+            for elastic, asked, fits in wishes
+        ]
 
     @cached_property
     def may_use(self) -> Bools:
@@ -97,7 +102,7 @@ class Fleet:
         rows = [
             [job in ("", each.name) for each in self.types] for job in self.problem.jobs.gpu_type
         ]
-        return np.array(rows, dtype=np.bool_).reshape(len(rows), len(self.types))
+        return np.array(rows, dtype=np.bool_).reshape(self._fits.shape) & self._fits
 
     @cached_property
     def mixes(self) -> Bools:
@@ -129,45 +134,60 @@ class Fleet:
 
     @cached_property
     def start(self) -> Ints:
-        """[jobs + 1] Where the sizes of each job begin in `batch_size` and `epoch_s`."""
+        """[jobs + 1] Where the sizes of each job begin in `Speeds`."""
         jobs = self.problem.jobs
         start: Ints = np.concatenate(([0], np.cumsum(jobs.max_workers - jobs.min_workers + 1)))
         return start
 
-    @property
-    def epoch_s(self) -> Floats:
-        """[sizes] Seconds of an epoch on GPUs of rate 1."""
-        return self._sizes[0]
-
-    @property
-    def batch_size(self) -> Ints:
-        """[sizes] The global batch size that takes these seconds."""
-        return self._sizes[1]
+    @cached_property
+    def on_type(self) -> tuple[Speeds, ...]:
+        """Speeds on each type alone, at rate 1."""
+        memories = [each.memory_gib for each in self.types]
+        known = {gib: speeds(self.problem.jobs, self.tuned, gib) for gib in memories}
+        return tuple(known[gib] for gib in memories)
 
     @cached_property
-    def _sizes(self) -> tuple[Floats, Ints]:
-        jobs = self.problem.jobs
-        if self.tuned:
-            return best_batches(jobs)
-        width = np.diff(self.start)
-        entry = np.repeat(curve_start(jobs) - self.start[:-1], width) + np.arange(self.start[-1])
-        return jobs.curves.epoch_s[entry], np.repeat(jobs.batch_size, width)
+    def anywhere(self) -> Speeds:
+        """Speeds at rate 1 of jobs that mix types: unequal workers have unequal shares of the
+        batch (App. A), and so their memory is taken to suffice."""
+        return speeds(self.problem.jobs, self.tuned, np.inf)
 
     def base_s(self, rows: Ints) -> list[Floats]:
         """[rows] Seconds to go on the minimum, on each type, and last on GPUs of rate 1."""
-        at_rate_1 = self.problem.jobs.remaining_epochs[rows] * self.epoch_s[self.start[rows]]
-        return [at_rate_1 / each.rate for each in self.types] + [at_rate_1]
+        left, start = self.problem.jobs.remaining_epochs[rows], self.start[rows]
+        by_type = zip(self.on_type, self.types, strict=True)
+        base_s = [left * alone.epoch_s[start] / each.rate for alone, each in by_type]
+        return [*base_s, left * self.anywhere.epoch_s[start]]
 
     def left_s(self, rows: Ints, workers: Ints, count: Ints | None = None) -> Floats:
         """[rows] Seconds that jobs have to go on `count` workers, from min to max each, shared
         among types as [rows, types] `workers` are; on just these where no count is given."""
-        jobs = self.problem.jobs
+        jobs, total = self.problem.jobs, workers.sum(axis=1)
         mixed = (workers > 0).sum(axis=1) > 1
-        speed = np.where(mixed, self.mixing, 1.0) * (workers @ self.rate) / workers.sum(axis=1)
-        count = workers.sum(axis=1) if count is None else count
-        epoch_s = self.epoch_s[self.start[rows] + count - jobs.min_workers[rows]]
+        speed = np.where(mixed, self.mixing, 1.0) * (workers @ self.rate) / total
+        more = (total if count is None else count) - jobs.min_workers[rows]
+        entry = self.start[rows] + more
+        epoch_s = self.anywhere.epoch_s[entry]
+        for alone, there in zip(self.on_type, workers.T, strict=True):
+            epoch_s = np.where(there == total, alone.epoch_s[entry], epoch_s)
         left: Floats = jobs.remaining_epochs[rows] * epoch_s / speed
         return left
+
+    def batch_sizes(self, workers: Ints) -> Ints:
+        """[jobs] The global batch sizes on [jobs, types] workers; as they are where there are
+        none."""
+        jobs, total = self.problem.jobs, workers.sum(axis=1)
+        entry = self.start[:-1] + np.maximum(total - jobs.min_workers, 0)
+        batch_size = self.anywhere.batch_size[entry]
+        for alone, there in zip(self.on_type, workers.T, strict=True):
+            batch_size = np.where(there == total, alone.batch_size[entry], batch_size)
+        return np.where(total > 0, batch_size, jobs.batch_size)
+
+    @property
+    def _fits(self) -> Bools:
+        """[jobs, types] Whether any batch size of a job fits into the memory of a type."""
+        fits = [alone.fits for alone in self.on_type]
+        return np.array(fits, dtype=np.bool_).reshape(len(fits), len(self.problem.jobs)).T
 
     def alone(self, gpu_type: int, rows: Ints) -> Problem:
         """These jobs as they are where there are only GPUs of one type: one batch size a job."""
@@ -176,7 +196,7 @@ class Fleet:
         offset = np.concatenate(([0], np.cumsum(width)))
         entry = np.repeat(self.start[rows] - offset[:-1], width) + np.arange(offset[-1])
         curves = Curves(
-            epoch_s=self.epoch_s[entry] / self.types[gpu_type].rate,
+            epoch_s=self.on_type[gpu_type].epoch_s[entry] / self.types[gpu_type].rate,
             offset=offset,
             batch_size=jobs.batch_size[rows],
             batch_offset=np.arange(len(rows) + 1),

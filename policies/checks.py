@@ -26,6 +26,8 @@ def check(problem: Problem) -> None:
     _refuse("server", problem.servers.ids, ("gpus", gpus, gpus < 0, "from 0"))
     standing_still = ~(np.isfinite(rate) & (rate > 0))
     _refuse("server", problem.servers.ids, ("gpu_rate", rate, standing_still, "positive"))
+    memory = problem.servers.gpu_memory_gib
+    _refuse("server", problem.servers.ids, ("gpu_memory_gib", memory, memory <= 0, "positive"))
     for rule in _rules_for_jobs(problem.jobs):
         _refuse("job", problem.jobs.ids, rule)
     _check_epochs(problem.jobs)
@@ -48,6 +50,8 @@ def _rules_for_jobs(jobs: Jobs) -> Iterator[Rule]:
     yield "attained_gpu_s", jobs.attained_gpu_s, _no_amount(jobs.attained_gpu_s), AMOUNT
     none = np.isnan(jobs.worth)
     yield "worth", jobs.worth, ~none & ~(np.isfinite(jobs.worth) & (jobs.worth > 0)), "positive"
+    memory = jobs.gpu_memory_gib
+    yield "gpu_memory_gib", memory, memory <= 0, "positive"
     for name in ("steepness_per_s", "target_s"):
         values = getattr(jobs, name)
         yield name, values, ~none & _no_amount(values), AMOUNT

@@ -99,6 +99,7 @@ class Jobs:
     gpu_type: tuple[str, ...]  # what its workers must run on; "": any type, the same for all
     mixes_gpus: Bools  # its workers may run on GPUs of several types at once
     checkpoints: Bools  # False: a preemption loses all its progress
+    gpu_memory_gib: Floats  # of a GPU at `batch_size` on the fewest workers; NaN: unknown
     curves: Curves
 
     def __len__(self) -> int:
@@ -142,6 +143,7 @@ class Servers:
     on_loan: Bools
     gpu_type: tuple[str, ...]
     gpu_rate: Floats  # speed of one of its GPUs over that for which curves are told
+    gpu_memory_gib: Floats  # of one of its GPUs; NaN: unknown
 
     @property
     def total_gpus(self) -> int:

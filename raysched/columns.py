@@ -33,6 +33,7 @@ _ROW = np.dtype(
         ("target_s", np.float64),
         ("mixes_gpus", np.bool_),
         ("checkpoints", np.bool_),
+        ("gpu_memory_gib", np.float64),
     ]
 )
 
@@ -129,4 +130,5 @@ def _row_of(job: Job) -> tuple[float | int, ...]:
         *worth,
         spec.mixes_gpus,
         spec.checkpoints,
+        np.nan,  # nobody measures it yet
     )

@@ -83,6 +83,7 @@ def _servers(state: State) -> Servers:
         on_loan=np.array([s.pool == "inference" for s in usable], dtype=np.bool_),
         gpu_type=tuple(s.gpu_type for s in usable),
         gpu_rate=np.array([s.gpu_rate for s in usable], dtype=np.float64),
+        gpu_memory_gib=np.full(len(usable), np.nan),  # nobody tells it yet
     )
 
 

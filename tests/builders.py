@@ -33,6 +33,7 @@ class Job:
     gpu_type: str = ""
     mixes_gpus: bool = False
     checkpoints: bool = True
+    gpu_memory_gib: float = np.nan
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Server:
     on_loan: bool
     gpu_type: str = "GPU"
     gpu_rate: float = 1.0
+    gpu_memory_gib: float = np.nan
 
 
 def job(
@@ -69,14 +71,18 @@ def job(
     return Job(name, (low, high), tuple(epoch_s), epochs, gpus, running, on, **rest)
 
 
-def training(gpus: int, gpu_type: str = "GPU", gpu_rate: float = 1.0) -> Server:
+def training(
+    gpus: int, gpu_type: str = "GPU", gpu_rate: float = 1.0, gpu_memory_gib: float = np.nan
+) -> Server:
     """A server of the training pool."""
-    return Server(gpus, False, gpu_type, gpu_rate)
+    return Server(gpus, False, gpu_type, gpu_rate, gpu_memory_gib)
 
 
-def on_loan(gpus: int, gpu_type: str = "GPU", gpu_rate: float = 1.0) -> Server:
+def on_loan(
+    gpus: int, gpu_type: str = "GPU", gpu_rate: float = 1.0, gpu_memory_gib: float = np.nan
+) -> Server:
     """An inference server that is on loan."""
-    return Server(gpus, True, gpu_type, gpu_rate)
+    return Server(gpus, True, gpu_type, gpu_rate, gpu_memory_gib)
 
 
 def problem(
@@ -97,6 +103,7 @@ def problem(
             on_loan=np.array([server.on_loan for server in servers], dtype=bool),
             gpu_type=tuple(server.gpu_type for server in servers),
             gpu_rate=_floats(server.gpu_rate for server in servers),
+            gpu_memory_gib=_floats(server.gpu_memory_gib for server in servers),
         ),
         placed=_ints(job.on.get(server, 0) for job in jobs for server in ids).reshape(
             len(jobs), len(ids)
@@ -135,6 +142,7 @@ def _job_columns(jobs: Sequence[Job]) -> Jobs:
         gpu_type=tuple(job.gpu_type for job in jobs),
         mixes_gpus=np.array([job.mixes_gpus for job in jobs], dtype=bool),
         checkpoints=np.array([job.checkpoints for job in jobs], dtype=bool),
+        gpu_memory_gib=_floats(job.gpu_memory_gib for job in jobs),
         curves=Curves(
             epoch_s=np.array([s for job in jobs for s in job.epoch_s], dtype=np.float64),
             offset=_ints([0, *np.cumsum([len(job.epoch_s) for job in jobs])]),

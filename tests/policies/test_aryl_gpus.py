@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from policies.aryl import Aryl
 from policies.aryl_base import allocate_base
 from policies.aryl_gpus import Fleet
+from policies.aryl_mixing import grow_mixed
+from policies.aryl_objectives import WORTH
 from policies.problem import NO_MEMORY, PolicyError
 from tests.builders import job, on_loan, problem, training
 from tests.policies.test_ffdl import with_batches
@@ -147,6 +149,33 @@ class TestTuned:
         assert (given.workers, given.batch_size) == (2, None)
 
 
+class TestMemory:
+    """Appendix E: 32 GiB on a V100, 16 on a T4."""
+
+    servers = (training(4, "V100", 1.0, 32.0), on_loan(4, "T4", 0.25, 16.0))
+    curve = {32: [14], 64: [10]}  # noqa: RUF012
+
+    def decide(self, gpu_type, gib, policy=Aryl()):  # noqa: B008 - frozen
+        jobs = [job("a", 1, gpu_type=gpu_type, gpu_memory_gib=gib)]
+        case = with_batches(problem(jobs, self.servers), self.curve)
+        return policy.decide(case, NO_MEMORY)[0].allocations["a"]
+
+    @pytest.mark.parametrize("policy", [Aryl(), Aryl(tuned=True)])
+    def test_where_memory_is_half_so_is_the_batch(self, policy):
+        given = self.decide("T4", 32.0, policy)
+        assert (given.workers, given.gpu_type, given.batch_size) == (1, "T4", 32)
+        assert given.reason.numbers["left_s"] == pytest.approx(14 * 4)
+
+    @pytest.mark.parametrize(("gpu_type", "gib"), [("V100", 32.0), ("T4", 16.0), ("T4", np.nan)])
+    def test_where_it_fits_it_stays(self, gpu_type, gib):
+        given = self.decide(gpu_type, gib)
+        assert (given.workers, given.batch_size) == (1, None)
+
+    def test_a_job_does_not_stand_where_no_batch_fits(self):
+        assert self.decide("T4", 33.0).workers == 0
+        assert self.decide("", 33.0).gpu_type == "V100"
+
+
 class TestLostServers:
     def test_a_job_moves_to_another_type_that_has_room(self):
         jobs = [job("stays", 4, on={"l1": 4}), job("moves", 2, on={"l2": 2})]
@@ -266,6 +295,20 @@ def test_within_the_capacity_of_each_type(objective, case):
     assert all(gpus >= 0 for gpus in room.values())
     assert mixed_gpus <= sum(room.values())
     assert all(str(each.reason) for each in decision.allocations.values())
+
+
+@given(case=problems(gpu_types=True), mixing=st.sampled_from([0.5, 0.7, 1.0]))
+def test_flexible_workers_of_a_job_that_mixes_types_shorten_its_time(case, mixing):
+    fleet = Fleet.of(replace(case, resize_s=0.0), mixing, tuned=False)
+    base = allocate_base(fleet)
+    grown = grow_mixed(fleet, base.workers, base.free_gpus, WORTH["mckp"])
+    rows = np.flatnonzero(fleet.mixes & base.runs)
+    more = grown[rows].sum(axis=1) > base.workers[rows].sum(axis=1)
+    rows = rows[more & (case.jobs.remaining_epochs[rows] > 0)]
+    assert (fleet.left_s(rows, grown[rows]) < fleet.left_s(rows, base.workers[rows])).all()
+    used = (grown * case.jobs.gpus_per_worker[:, None]).sum(axis=0)
+    assert (used <= fleet.gpus).all()
+    assert (grown.sum(axis=1) <= case.jobs.max_workers).all()
 
 
 @given(problems(gpu_types=True))

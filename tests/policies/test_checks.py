@@ -84,6 +84,10 @@ GOOD = problem([job("a", (1, 3)), job("b", (2, 3))], [training(4)])
             "job a: steepness_per_s is nan; it must be finite and from 0",
         ),
         (
+            problem([], [training(4, gpu_memory_gib=-1.0)]),
+            "server t1: gpu_memory_gib is -1.0; it must be positive",
+        ),
+        (
             problem([], [training(4, gpu_rate=0.0)]),
             "server t1: gpu_rate is 0.0; it must be positive",
         ),

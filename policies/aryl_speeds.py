@@ -1,0 +1,55 @@
+"""How fast aryl's jobs run at each size, and with which batch size (004 §2.1, §7.1, App. E)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from policies.curves import curve_start
+from policies.problem import Bools, Floats, Ints, Jobs
+from policies.scaling import best_batches
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """Jobs on GPUs of one memory and of rate 1. Sizes run from min to max workers, job by job."""
+
+    epoch_s: Floats  # [sizes] seconds of an epoch
+    batch_size: Ints  # [sizes] the global batch size that takes these seconds
+    fits: Bools  # [jobs] whether any admissible batch size fits into the memory
+
+
+def speeds(jobs: Jobs, tuned: bool, memory_gib: float) -> Speeds:
+    """With the job's own batch size, or, `tuned`, the best of the admissible ones at each size.
+
+    Only batch sizes that fit are taken, the memory of a GPU growing in proportion to its share of
+    the batch: where the job's own does not fit, the largest that does (App. E cuts it to half on
+    a T4). All are measured on the fewest workers, which have the largest shares. What is not known
+    (NaN) fits.
+    """
+    fits = _fitting(jobs, memory_gib)
+    width = jobs.max_workers - jobs.min_workers + 1
+    curves = jobs.curves
+    first = curves.batch_offset[:-1]
+    job = np.repeat(np.arange(len(jobs)), np.diff(curves.batch_offset))
+    fitting = np.bincount(job[fits], minlength=len(jobs))
+    if tuned:
+        epoch_s = np.where(np.repeat(fits, width[job]), curves.epoch_s, np.inf)
+        best = best_batches(replace(jobs, curves=replace(curves, epoch_s=epoch_s)))
+        return Speeds(*best, fitting > 0)
+    own = (curve_start(jobs) - curves.offset[:-1]) // width
+    row = np.minimum(own, np.maximum(fitting - 1, 0))
+    sizes = np.concatenate(([0], np.cumsum(width)))
+    entry = np.repeat(curves.offset[:-1] + row * width - sizes[:-1], width) + np.arange(sizes[-1])
+    batch_size = np.repeat(curves.batch_size[first + row], width)
+    return Speeds(curves.epoch_s[entry], batch_size, fitting > 0)
+
+
+def _fitting(jobs: Jobs, memory_gib: float) -> Bools:
+    """[batch sizes] Which fit: of each job the smaller ones."""
+    curves = jobs.curves
+    job = np.repeat(np.arange(len(jobs)), np.diff(curves.batch_offset))
+    needed_gib = jobs.gpu_memory_gib[job] * curves.batch_size / jobs.batch_size[job]
+    fits: Bools = ~(needed_gib > memory_gib)
+    return fits
