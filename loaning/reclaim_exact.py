@@ -39,9 +39,7 @@ NODES = 30
 BACKSTOP_S = 5.0
 """Emergency stop of the integer program: where jobs stand at random, its first node may be long."""
 
-NONE = (0, 0)
-"""No job preempted, so none that starts over."""
-
+_HARMLESS = (0, 0)  # no job preempted, so none that starts over
 _NOISE = (0.7, 1.3)  # by which local search perturbs costs, so that it does not repeat itself
 _INTEGRAL = 1e-6  # a bound that exceeds an integer by less is that integer
 _TIMED_OUT = 1  # scipy's status code of `milp`
@@ -61,7 +59,7 @@ def choose_exact(
     start = np.zeros(table.servers, dtype=np.bool_)
     start[literal.servers] = True
     literal_harm = table.harm(start)
-    if literal_harm == NONE:
+    if literal_harm == _HARMLESS:
         return literal
     found = _local_search(table, start, count, rounds)
     proof = _solve(table, count, nodes) if nodes else _Proof(found, 0, capped=False)

@@ -41,11 +41,12 @@ class JobSpec:
 
     A worker is one process with `gpus_per_worker` GPUs and one CPU. `batch_size` is the global
     batch: it stays the same at every number of workers. `expected_s` is the user's own estimate
-    of the whole running time on the minimum number of workers; `deadline_s` counts from submission.
-    Without a `gpu_type` its workers run on GPUs of any one type, with `mixes_gpus` on several at
-    once. Without `checkpoints` it starts over whenever its workers stop, and so cannot be resized.
-    `requested_workers` is its size under a scheduler that never resizes (the minimum if left out);
-    `profile_epoch_s` the seconds of an epoch on min … max workers, where they were profiled.
+    of the whole running time on the minimum number of workers, on GPUs of rate 1; `deadline_s`
+    counts from submission. Without a `gpu_type` its workers run on GPUs of any one type, with
+    `mixes_gpus` on several at once. Without `checkpoints` it starts over whenever its workers stop,
+    and so cannot be resized. `requested_workers` is its size under a scheduler that never resizes
+    (the minimum if left out); `profile_epoch_s` the seconds of an epoch on min … max workers, on
+    GPUs of rate 1, where they were profiled.
     """
 
     name: str

@@ -95,7 +95,12 @@ def test_describes_as_json():
         "paper": PAPERS["004"],
         "section": Aryl.source.removeprefix("004 "),
         "default_loaning": "aryl",
-        "parameters": {"interval_s": 60.0, "objective": "mckp"},
+        "parameters": {
+            "interval_s": 60.0,
+            "objective": "mckp",
+            "mixing": 0.7,
+            "tuned": False,
+        },
     }
 
 
