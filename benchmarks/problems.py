@@ -121,6 +121,7 @@ def problem(
                 gpu_type=("",) * jobs,
                 mixes_gpus=np.zeros(jobs, dtype=bool),
                 checkpoints=np.ones(jobs, dtype=bool),
+                gpu_memory_gib=np.full(jobs, np.nan),
                 curves=curves,
             ),
             servers=Servers(
@@ -129,6 +130,7 @@ def problem(
                 on_loan=np.zeros(servers, dtype=bool),
                 gpu_type=("GPU",) * servers,
                 gpu_rate=np.ones(servers),
+                gpu_memory_gib=np.full(servers, np.nan),
             ),
             placed=np.zeros((0, 0), dtype=np.int64),
         )
@@ -234,6 +236,7 @@ def on_loan(servers: int, random: Random) -> OnLoan:
         elsewhere=elsewhere,
         min_workers=np.where(elastic, -(-(whole + elsewhere) // 2), whole + elsewhere),
         gpus_per_worker=np.array(worker_gpus),
+        checkpoints=np.ones(len(rows), dtype=bool),
     )
 
 

@@ -116,9 +116,17 @@ def _place_promised(state: State, jobs: Sequence[Job]) -> dict[str, Placed]:
     wanted = []
     for job in jobs:
         workers = promises.workers_at(job, state.now_s)
-        owned = {s: n for s, n in job.target.items() if _is_owned(state, s)}
-        gpus = job.spec.gpus_per_worker
-        wanted.append(Wanted(job.id, workers, workers, gpus, standing=owned))
+        wanted.append(
+            Wanted(
+                job=job.id,
+                workers=workers,
+                min_workers=workers,
+                gpus_per_worker=job.spec.gpus_per_worker,
+                standing={s: n for s, n in job.target.items() if _is_owned(state, s)},
+                gpu_type=job.spec.gpu_type or None,
+                mixes_gpus=job.spec.mixes_gpus,
+            )
+        )
     everyone = [(job, job.target) for job in state.live_jobs()]
     placed = place(wanted, _owned_rooms(state, everyone))
     if any(found.shortfall is not None for found in placed.values()):

@@ -110,4 +110,4 @@ class TestWithoutCheckpoints:
         cluster.settle()
         cluster.finish_epoch("a")
         cluster.stop_workers("a", lost=True)
-        assert cluster.engine.problem().jobs.remaining_epochs.tolist() == [4.0]
+        assert cluster.engine.problem([]).jobs.remaining_epochs.tolist() == [4.0]

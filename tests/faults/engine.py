@@ -247,8 +247,8 @@ FAULTS = (
         "admission-all-lendable",
         "a job may count on the servers that always serve",
         "raysched/admission.py",
-        'max(len(gpus["inference"]) - keep, 0)',
-        'len(gpus["inference"])',
+        "largest[: max(len(largest) - keep, 0)]",
+        "largest",
         "tests/test_admission.py",
     ),
     Fault(

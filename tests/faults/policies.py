@@ -62,9 +62,9 @@ FAULTS = (
     Fault(
         "aryl-longest-first",
         "phase 1 starts the longest job first",
-        "policies/aryl.py",
-        "np.argsort(left_s[queue]",
-        "np.argsort(-left_s[queue]",
+        "policies/aryl_base.py",
+        "np.argsort(left_s,",
+        "np.argsort(-left_s,",
         "tests/policies/test_aryl.py",
     ),
     Fault(
