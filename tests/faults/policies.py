@@ -63,9 +63,17 @@ FAULTS = (
         "aryl-longest-first",
         "phase 1 starts the longest job first",
         "policies/aryl_base.py",
+        "(self.left_s[chosen][row], row, chosen)",
+        "(-self.left_s[chosen][row], row, chosen)",
+        "tests/policies/test_aryl.py",
+    ),
+    Fault(
+        "aryl-longest-mixed-first",
+        "of the jobs that mix types the longest starts first",
+        "policies/aryl_base.py",
         "np.argsort(left_s,",
         "np.argsort(-left_s,",
-        "tests/policies/test_aryl.py",
+        "tests/policies/test_aryl_gpus.py",
     ),
     Fault(
         "aryl-recip-inverted",

@@ -96,6 +96,10 @@ class TestOrder:
         assert sizes(decision) == {"mixes": (0, None), "long": (4, "V100")}
         assert "needs 5 GPUs of any types, 4 are left" in why(decision, "mixes")
 
+    def test_of_those_the_shorter_starts_first(self):
+        jobs = [job(name, 5, epoch_s=s, mixes_gpus=True) for name, s in (("long", 9), ("short", 1))]
+        assert sizes(decide(jobs)) == {"long": (0, None), "short": (5, None)}
+
 
 class TestMixing:
     def test_the_base_stands_on_training_gpus_first(self):
