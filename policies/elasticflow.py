@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -10,27 +9,12 @@ import numpy as np
 
 from policies.checks import check
 from policies.elasticflow_reasons import Outcome
-from policies.problem import (
-    Allocation,
-    Bools,
-    Decision,
-    Ints,
-    Memory,
-    PlanStep,
-    PolicyError,
-    Problem,
-    Promise,
-)
+from policies.marginal_return import Spare, marginal_return
+from policies.problem import Bools, Decision, Ints, Memory, PolicyError, Problem
 from policies.reason import Number, Reason
-from policies.share import (
-    SATISFIED,
-    Plans,
-    Spare,
-    marginal_return,
-    minimum_shares,
-)
+from policies.share import SATISFIED, Claims, Filled, Plans, kept, minimum_shares
 from policies.sizes import Sizes
-from policies.timeline import Steps, Timeline, from_steps, to_steps
+from policies.timeline import Steps, Timeline
 
 _ROUNDING_EPOCHS = 1e-6  # by which work may seem to be left of a plan that did all of it
 
@@ -111,31 +95,24 @@ class ElasticFlow:
         return book.answer()
 
 
-@dataclass(frozen=True, slots=True)
-class _Filled:
-    """Plans of minimum shares, and what they leave."""
-
-    plans: Plans
-    free_gpus: Ints  # [pieces] of those that promises may rest on
-    failed: int = SATISFIED  # the first job that misses its deadline
-    held: bool = False  # whether these are plans from memory, as filling anew failed
-
-
 class _Book:
     """Who is admitted with which plan, while a decision is being made."""
 
     def __init__(self, policy: ElasticFlow, problem: Problem, memory: Memory) -> None:
         jobs, now_s = problem.jobs, problem.now_s
         self.policy, self.problem, self.jobs = policy, problem, jobs
-        self.incumbents: Mapping[str, Steps] = memory.get("plans", {})
+        self.incumbents = Steps.remembered(memory, jobs)
         due = np.isfinite(jobs.deadline_s)
-        promised = np.array([job in self.incumbents for job in jobs.ids], dtype=bool)
+        promised = np.zeros(len(jobs), dtype=bool)
+        promised[self.incumbents.rows] = True
         known_soft = frozenset(memory.get("soft", ()))
         self.soft = np.array([job in known_soft for job in jobs.ids], dtype=bool)
         self.soft |= promised & (jobs.deadline_s <= now_s)
         self.admitted = np.flatnonzero(promised & ~self.soft)
         self.arrived = np.flatnonzero(due & ~promised & ~self.soft)
         self.rejected: dict[int, Reason] = {}
+        self.filled: Filled | None = None  # None: not filled yet for those who are admitted
+        self.held = False  # whether `filled` are plans from memory, as filling anew failed
 
         deadline_s = np.where(due & ~self.soft, jobs.deadline_s, np.inf)
         self.timeline = Timeline.until(
@@ -143,7 +120,7 @@ class _Book:
             float(deadline_s[np.isfinite(deadline_s)].max(initial=now_s)),
             policy.slot_s,
             policy.horizon_slots,
-            (start for steps in self.incumbents.values() for start in steps["start_s"]),
+            self.incumbents.start_s,
         )
         self.sizes = Sizes.of(jobs, policy.powers_of_two)
         self.resize_epochs = problem.resize_s * self.sizes.fastest
@@ -152,25 +129,18 @@ class _Book:
         needed = jobs.remaining_epochs + np.where(jobs.remaining_epochs > 0, reserve, 0.0)
         self.claims = self.timeline.claims(self.sizes, deadline_s, needed)
 
-        filled = self._fill_anew(self.admitted)
-        self.filled = filled if filled.failed == SATISFIED else self._hold()
-
-    @property
-    def late(self) -> Bools:
-        """[jobs] Whose plan does not do what is left."""
-        late: Bools = self.filled.plans.done < self.jobs.remaining_epochs - _ROUNDING_EPOCHS
-        return late
-
     def admit(self, rows: Ints) -> None:
         """Admit what can be (Algorithm 1), in the order of arrival; refuse the others."""
         if not len(rows):
             return
-        trial = self._fill_anew(np.concatenate((self.admitted, rows)))
-        if trial.failed != SATISFIED and self.filled.held:
-            trial = self._fill_around(rows)
+        trial, held = self._fill_anew(np.concatenate((self.admitted, rows))), False
+        if trial.failed != SATISFIED:
+            standing = self._standing()
+            if self.held:
+                trial, held = self._fill_around(standing, rows), True
         refused = self._refusals(trial, rows.tolist())
         if not refused:
-            self.filled = trial
+            self.filled, self.held = trial, held
             self.admitted = np.concatenate((self.admitted, rows))
         elif len(rows) == 1:
             self._refuse(*refused.popitem())
@@ -178,58 +148,52 @@ class _Book:
             self.admit(rows[: len(rows) // 2])
             self.admit(rows[len(rows) // 2 :])
 
-    def _fill_anew(self, rows: Ints) -> _Filled:
+    def _standing(self) -> Filled:
+        """The plans of who is admitted: filled anew, or held."""
+        if self.filled is None:
+            self.filled = self._fill_anew(self.admitted)
+            if self.filled.failed != SATISFIED:
+                self.filled, self.held = self._hold(), True
+        return self.filled
+
+    def _fill_anew(self, rows: Ints) -> Filled:
         """All these jobs filled anew, within the reserves."""
-        plans, free = Plans.empty(self.claims), self._capacity(self.policy.reserve_gpus)
-        order, length_s = self._by_deadline(rows), self.timeline.length_s
-        failed = minimum_shares(length_s, free, order, self.claims, plans, late=False)
-        return _Filled(plans, free, failed)
+        return self._fill(self._nothing(self.policy.reserve_gpus), rows)
 
-    def _fill_around(self, rows: Ints) -> _Filled:
+    def _fill_around(self, standing: Filled, rows: Ints) -> Filled:
         """Arrivals in what the standing plans leave, within the reserves."""
-        standing, reserve = self.filled, self.policy.reserve_gpus
-        plans = standing.plans.copy()
-        free = standing.free_gpus - reserve
-        order, length_s = self._by_deadline(rows), self.timeline.length_s
-        failed = minimum_shares(length_s, free, order, self.claims, plans, late=False)
-        return _Filled(plans, free + reserve, failed, held=True)
+        reserve = self.policy.reserve_gpus
+        begun = replace(standing, free_gpus=standing.free_gpus - reserve)
+        filled = self._fill(begun, rows)
+        return replace(filled, free_gpus=filled.free_gpus + reserve)
 
-    def _hold(self) -> _Filled:
+    def _fill(self, begun: Filled, rows: Ints) -> Filled:
+        length_s = self.timeline.length_s
+        return minimum_shares(length_s, begun, self._by_deadline(rows), self.claims)
+
+    def _hold(self) -> Filled:
         """The plans in memory where they do what is left; the other admitted jobs around them.
 
         The reserves are there to be used now.
         """
-        plans, free = Plans.empty(self.claims), self._capacity(0)
-        order = self._by_deadline(self.admitted)
-        missed = [row for row in order.tolist() if not self._keep(plans, free, row)]
-        rows, length_s = np.array(missed, dtype=np.int64), self.timeline.length_s
-        claims = replace(self.claims, needed=self.jobs.remaining_epochs)
-        minimum_shares(length_s, free, rows, claims, plans, late=True)
-        return _Filled(plans, free, held=True)
-
-    def _keep(self, plans: Plans, free_gpus: Ints, row: int) -> bool:
-        """Give a job its plan in memory if that fits and suffices."""
-        pieces = int(self.claims.pieces[row])
-        steps = self.incumbents[self.jobs.ids[row]]
-        size = from_steps(self.timeline, self.jobs, self.sizes, row, steps, pieces)
-        gpus, rate = self.sizes.gpus_of(row)[size], self.sizes.rate_of(row)[size]
-        done = float(rate @ self.timeline.seconds(self.claims, row))
-        short = done < self.jobs.remaining_epochs[row] - _ROUNDING_EPOCHS
-        if short or (gpus > free_gpus[:pieces]).any():
-            return False
-        plans.of(row)[:], plans.done[row] = size, done
-        free_gpus[:pieces] -= gpus
-        return True
+        length_s, pieces = self.timeline.length_s, self.claims.pieces
+        plans = self.incumbents.plans(self.timeline, self.jobs, self.sizes, pieces)
+        order, free_gpus = self._by_deadline(self.admitted), self._nothing(0).free_gpus
+        enough = replace(self.claims, needed=self.jobs.remaining_epochs - _ROUNDING_EPOCHS)
+        standing, missed = kept(length_s, free_gpus, order, enough, plans)
+        left = replace(self.claims, needed=self.jobs.remaining_epochs)
+        filled = minimum_shares(length_s, standing, missed, left, late=True)
+        return replace(filled, failed=SATISFIED)
 
     def _by_deadline(self, rows: Ints) -> Ints:
         return rows[np.lexsort((rows, self.jobs.deadline_s[rows]))]
 
-    def _capacity(self, reserve_gpus: int) -> Ints:
-        """[pieces] What promises may rest on: owned GPUs, never those on loan."""
+    def _nothing(self, reserve_gpus: int) -> Filled:
+        """No plan, and what promises may rest on: owned GPUs, never those on loan."""
         gpus = max(self.problem.servers.owned_gpus - reserve_gpus, 0)
-        return np.full(len(self.timeline.length_s), gpus)
+        return Filled(Plans.empty(len(self.jobs)), np.full(len(self.timeline.length_s), gpus))
 
-    def _refusals(self, trial: _Filled, rows: list[int]) -> dict[int, Reason]:
+    def _refusals(self, trial: Filled, rows: list[int]) -> dict[int, Reason]:
         """Why these arrivals cannot all be admitted."""
         if trial.failed != SATISFIED:
             return {row: self._cannot(trial, row) for row in rows}
@@ -237,11 +201,10 @@ class _Book:
         return {row: why for row, why in objections.items() if why is not None}
 
     def _objection(self, plans: Plans, row: int) -> Reason | None:
-        gpus = self.sizes.gpus_of(row)[plans.of(row)]
-        share_gpu_s = float(gpus @ self.timeline.seconds(self.claims, row))
+        share_gpu_s = self.timeline.gpu_s(self.claims, plans, row)
         return self.policy.objection(self.problem, row, share_gpu_s)
 
-    def _cannot(self, trial: _Filled, row: int) -> Reason:
+    def _cannot(self, trial: Filled, row: int) -> Reason:
         jobs = self.jobs
         numbers: dict[str, Number] = {
             "left_s": float(jobs.deadline_s[row] - self.problem.now_s),
@@ -271,72 +234,55 @@ class _Book:
 
     def answer(self) -> tuple[Decision, Memory]:
         """Spare GPUs given out, and everything told."""
-        jobs, plans = self.jobs, self.filled.plans
-        first, grown = self._grow()
-        promised = self._steps(plans)
-        ahead = self._steps(grown)
+        jobs, filled = self.jobs, self._standing()
+        late = filled.plans.done < jobs.remaining_epochs - _ROUNDING_EPOCHS
+        first, grown = self._grow(filled, late)
+        rows = np.sort(self.admitted)
+        promised = self._steps(filled.plans, rows)
+        changed = rows[grown.begin[rows] != filled.plans.begin[rows]]
         gpus = self.sizes.gpus[self.sizes.offset[:-1] + first]
+        promised_by_row = promised.by_row()
         outcome = Outcome(
             problem=self.problem,
-            promised=promised,
+            promised=promised_by_row,
+            ahead={**promised_by_row, **self._steps(grown, changed).by_row()},
+            rejected={jobs.ids[row]: why for row, why in self.rejected.items()},
             workers=gpus // jobs.gpus_per_worker,
             free_gpus=self.problem.servers.total_gpus - int(gpus.sum()),
-            done=plans.done,
-            late=self.late,
+            done=filled.plans.done,
+            late=late,
             smallest_gpus=self.sizes.gpus[self.sizes.offset[:-1] + 1],
         )
-        allocations = {
-            job: Allocation(
-                int(outcome.workers[row]),
-                outcome.reason(row),
-                plan=ahead.get(row, ()),
-                promise=(
-                    Promise(promised[row], float(jobs.deadline_s[row])) if row in promised else None
-                ),
-            )
-            for row, job in enumerate(jobs.ids)
-            if row not in self.rejected
-        }
-        rejected = {jobs.ids[row]: why for row, why in self.rejected.items()}
-        decision = Decision(allocations, rejected, review_at_s=self._review_at_s(first))
-        return decision, self._memory(promised)
+        review_at_s = _review_at_s(promised, outcome.workers)
+        decision = Decision(outcome.allocations(), outcome.rejected, review_at_s)
+        soft = [jobs.ids[row] for row in np.flatnonzero(self.soft).tolist()]
+        return decision, {"version": 2, **promised.to_memory(jobs), "soft": soft}
 
-    def _memory(self, promised: Mapping[int, tuple[PlanStep, ...]]) -> Memory:
-        """The standing plans, and whose deadline is soft from now on."""
-        plans = {
-            self.jobs.ids[row]: {
-                "start_s": [step.start_s for step in steps],
-                "workers": [step.workers for step in steps],
-            }
-            for row, steps in promised.items()
-        }
-        soft = [self.jobs.ids[row] for row in np.flatnonzero(self.soft).tolist()]
-        return {"version": 1, "plans": plans, "soft": soft}
+    def _steps(self, plans: Plans, rows: Ints) -> Steps:
+        return Steps.of(self.timeline, self.jobs, self.sizes, plans, rows)
 
-    def _steps(self, plans: Plans) -> dict[int, tuple[PlanStep, ...]]:
-        return to_steps(self.timeline, self.jobs, self.sizes, plans, np.sort(self.admitted))
-
-    def _grow(self) -> tuple[Ints, Plans]:
+    def _grow(self, filled: Filled, late: Bools) -> tuple[Ints, Plans]:
         """What each job has now, by Algorithm 2, and the rest of the plans as it would be then."""
-        jobs, sizes, plans = self.jobs, self.sizes, self.filled.plans
-        promised = np.isin(np.arange(len(jobs)), self.admitted)
+        jobs, sizes, plans = self.jobs, self.sizes, filled.plans
+        promised = np.zeros(len(jobs), dtype=bool)
+        promised[self.admitted] = True
         room = plans.done - jobs.remaining_epochs >= 2 * self.resize_epochs - _ROUNDING_EPOCHS
-        may_grow = ~promised | room | self.late
+        may_grow = ~promised | room | late
         may_grow[list(self.rejected)] = False
-        now = np.zeros(len(jobs), dtype=np.int64)
-        now[self.admitted] = plans.size[plans.offset[self.admitted]]
+        taken = int(sizes.gpus[sizes.offset[:-1] + plans.first].sum())
         spare = Spare(
-            gpus=self.problem.servers.total_gpus - int(sizes.gpus[sizes.offset[:-1] + now].sum()),
-            free_gpus=self.filled.free_gpus,
+            gpus=self.problem.servers.total_gpus - taken,
+            free_gpus=filled.free_gpus,
             resize_s=self.problem.resize_s,
             standing=sizes.standing(jobs),
             rank=self._rank(promised),
             may_grow=may_grow,
         )
-        claims = replace(
-            self.claims,
-            pieces=np.where(promised, self.claims.pieces, 0),
-            needed=np.where(promised, self.claims.needed, jobs.remaining_epochs),
+        claims = Claims(
+            sizes,
+            np.where(promised, self.claims.pieces, 0),
+            self.claims.last_s,
+            np.where(promised, self.claims.needed, jobs.remaining_epochs),
         )
         return marginal_return(self.timeline.length_s, spare, claims, plans)
 
@@ -349,11 +295,8 @@ class _Book:
         rank[np.lexsort((left_gpu_s, jobs.workers == 0, deadline_s))] = np.arange(len(jobs))
         return rank
 
-    def _review_at_s(self, first: Ints) -> float | None:
-        """When a promise first asks for more than its job has now."""
-        plans = self.filled.plans
-        more = np.flatnonzero(plans.size > np.repeat(first, self.claims.pieces))
-        if not len(more):
-            return None
-        job = np.searchsorted(plans.offset, more, side="right") - 1
-        return float(self.timeline.start_s[(more - plans.offset[job]).min()])
+
+def _review_at_s(promised: Steps, workers: Ints) -> float | None:
+    """When a promise first asks for more than its job has now."""
+    more = promised.workers > np.repeat(workers[promised.rows], promised.counts)
+    return float(promised.start_s[more].min()) if more.any() else None

@@ -1,4 +1,4 @@
-"""Minimum satisfactory shares and marginal return (001 §4.1-4.2), on pieces of time.
+"""Minimum satisfactory shares (001 §4.1), on pieces of time.
 
 Time ahead is cut into pieces (the paper's slots; they need not be equally long), and a plan gives
 a job one size in each piece that begins before its deadline. Sizes are numbered: a plan holds the
@@ -8,29 +8,30 @@ numbers, and a job that has a smallest one has 0 where that does not fit (001 §
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, types
-from numpy.typing import NDArray
 
-from policies.problem import Bools, Floats, Ints
+from policies.problem import Floats, Ints
+from policies.segments import (
+    BOOL,
+    FLOATS,
+    INT,
+    INTS,
+    NEW_FLOATS,
+    NEW_INTS,
+    ROUNDING_EPOCHS,
+    fill,
+    segments,
+    spread,
+    store,
+    take,
+)
 from policies.sizes import Sizes
 
 SATISFIED = -1
-"""What `minimum_shares` answers where every job can meet its deadline."""
-
-_ROUNDING_EPOCHS = 1e-9  # by which a plan may fall short: sums of floating point
-
-_INT = types.int64
-_FLOAT = types.float64
-_INTS = types.Array(types.int64, 1, "C", readonly=True)
-_FLOATS = types.Array(types.float64, 1, "C", readonly=True)
-_NEW_INTS = types.int64[::1]
-_NEW_FLOATS = types.float64[::1]
-_PLAN = types.Array(types.int32, 1, "C", readonly=True)
-_NEW_PLAN = types.int32[::1]
+"""What stands for the job that misses its deadline where every job can meet its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,163 +46,98 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """A size in each piece before the deadline, ragged over jobs; written in place."""
+    """Runs of pieces at one size, from the first piece to the deadline, ragged over jobs."""
 
-    offset: Ints  # [jobs + 1]
-    size: NDArray[np.int32]  # [sum of pieces] index into the job's sizes
+    begin: Ints  # [jobs] where a job's runs begin in the columns of runs
+    end: Ints  # [jobs] and end
+    piece: Ints  # [runs] the first one; ascending within a job
+    size: Ints  # [runs] index into the job's sizes, never the same in two runs on end
     done: Floats  # [jobs] epochs that the plan does before the deadline
 
     @classmethod
-    def empty(cls, claims: Claims) -> Plans:
+    def empty(cls, jobs: int) -> Plans:
         """Nothing for anybody."""
-        offset = np.concatenate(([0], np.cumsum(claims.pieces)))
-        return cls(offset, np.zeros(offset[-1], dtype=np.int32), np.zeros(len(claims.pieces)))
+        none = np.zeros(0, np.int64)
+        return cls(np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), none, none, np.zeros(jobs))
 
-    def copy(self) -> Plans:
-        """The same, to be written apart."""
-        return Plans(self.offset, self.size.copy(), self.done.copy())
+    @property
+    def first(self) -> Ints:
+        """[jobs] The size in the first piece; 0 without a plan."""
+        size = np.zeros(len(self.begin), np.int64)
+        planned = self.end > self.begin
+        size[planned] = self.size[self.begin[planned]]
+        return size
 
-    def of(self, job: int) -> NDArray[np.int32]:
-        """A view of one job's plan."""
-        return self.size[self.offset[job] : self.offset[job + 1]]
+    def runs(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Where the runs of these jobs stand, job after job, and how many each of them has."""
+        counts = self.end[rows] - self.begin[rows]
+        before = np.cumsum(counts) - counts
+        return np.arange(counts.sum()) + np.repeat(self.begin[rows] - before, counts), counts
+
+    def of(self, job: int, pieces: int) -> Ints:
+        """[pieces] One job's plan, piece by piece."""
+        runs = slice(self.begin[job], self.end[job])
+        ends = np.append(self.piece[runs][1:], pieces)
+        return np.repeat(self.size[runs], ends - self.piece[runs])
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Plans, and what they leave."""
+
+    plans: Plans
+    free_gpus: Ints  # [pieces]
+    failed: int = SATISFIED  # the first job that misses its deadline
 
 
 def minimum_shares(
-    length_s: Floats, free_gpus: Ints, order: Ints, claims: Claims, plans: Plans, *, late: bool
-) -> int:
+    length_s: Floats, begun: Filled, order: Ints, claims: Claims, *, late: bool = False
+) -> Filled:
     """Progressive filling (001 Algorithm 1, lines 4-7 and 11-22) for the jobs of `order`.
 
-    `length_s` and `free_gpus` are [pieces]; the latter loses what the jobs take. Returns
-    `SATISFIED`, or the first job that cannot meet its deadline: with `late` it takes all it can
-    before it and the others are filled all the same, else filling ends there.
+    `length_s` is [pieces]; what `begun` has free there is taken. With `late` a job that cannot
+    meet its deadline takes all it can before it and the others are filled all the same, else
+    filling ends there.
 
     Line 14 runs backwards from the deadline and the test of line 17 stands inside that loop: the
     last pieces have j GPUs, and once these suffice the earlier ones keep what they had at the
     size before. That reading admits the most jobs. A size is cut to the largest one that fits.
     """
-    failed: int = _fill_all(
-        _edges_s(length_s),
-        free_gpus,
-        order,
-        claims.pieces,
-        claims.last_s,
-        claims.needed,
-        claims.sizes.offset,
-        claims.sizes.gpus,
-        claims.sizes.rate,
-        plans.offset,
-        plans.size,
-        plans.done,
-        late,
+    plans, sizes, free_gpus = begun.plans, claims.sizes, begun.free_gpus.copy()
+    failed, *filled = _fill_all(
+        *(edges_s(length_s), free_gpus, order, claims.pieces, claims.last_s, claims.needed),
+        *(sizes.offset, sizes.gpus, sizes.rate),
+        *(plans.begin, plans.end, plans.piece, plans.size, plans.done, late),
     )
-    return failed
+    return Filled(Plans(*filled), free_gpus, failed)
 
 
-@dataclass(frozen=True, slots=True)
-class Spare:
-    """What marginal return may give out now, and to whom."""
-
-    gpus: int  # of the first piece, beyond what the plans take there
-    free_gpus: Ints  # [pieces] beyond the plans; the first piece does not count
-    resize_s: float
-    standing: Ints  # [jobs] index of the size that stands now; 0: it waits
-    rank: Ints  # [jobs] the order of equals
-    may_grow: Bools  # [jobs]
-
-
-def marginal_return(
-    length_s: Floats, spare: Spare, claims: Claims, plans: Plans
-) -> tuple[Ints, Plans]:
-    """Spare GPUs of the first piece to whom they save most (001 Algorithm 2).
-
-    Returns the size of each job in the first piece, and the plans with the rest of each filled
-    anew. A job's priority is the GPU-seconds saved by its next larger size now, for each GPU that
-    this adds (lines 9 and 22 add one at a time; sizes need not). A job without a deadline goes on
-    at its smallest size; it comes first while it has none (001 §4.4: best effort after the
-    minimum shares, before these grow).
-
-    Lines 10 and 23 ask that the job ends earlier. Filled from the deadline it never does; what is
-    meant, that it gets no slower, holds as sizes are strictly faster. A resize of a running job
-    does no work for `resize_s` seconds. A priority is computed anew when the job is taken from
-    the queue and others grew since: what was free for its later pieces may be gone.
-    """
-    first, size = _grow(
-        _edges_s(length_s),
-        spare.free_gpus.copy(),
-        spare.gpus,
-        spare.resize_s,
-        spare.standing,
-        spare.rank,
-        spare.may_grow,
-        claims.pieces,
-        claims.last_s,
-        np.where(claims.pieces > 0, np.minimum(claims.needed, plans.done), claims.needed),
-        claims.sizes.offset,
-        claims.sizes.gpus,
-        claims.sizes.rate,
-        plans.offset,
-        plans.size.copy(),
+def kept(
+    length_s: Floats, free_gpus: Ints, order: Ints, claims: Claims, plans: Plans
+) -> tuple[Filled, Ints]:
+    """Those of `plans` that fit, in this order, and do what is needed; the jobs whose do not."""
+    sizes, left_gpus, done = claims.sizes, free_gpus.copy(), np.zeros(len(claims.pieces))
+    suffices = _keep_all(
+        *(edges_s(length_s), left_gpus, order, claims.pieces, claims.last_s, claims.needed),
+        *(sizes.offset, sizes.gpus, sizes.rate),
+        *(plans.begin, plans.end, plans.piece, plans.size, done),
     )
-    return first, Plans(plans.offset, size, plans.done)
+    stands = np.zeros(len(done), dtype=bool)
+    stands[order[suffices]] = True
+    end = np.where(stands, plans.end, plans.begin)
+    standing = Plans(plans.begin, end, plans.piece, plans.size, done)
+    return Filled(standing, left_gpus), order[~suffices]
 
 
-def _edges_s(length_s: Floats) -> Floats:
+def edges_s(length_s: Floats) -> Floats:
     """[pieces + 1] Where the pieces begin, from 0, and where the last one ends."""
     return np.concatenate(([0.0], np.cumsum(length_s)))
 
 
 @njit(
-    types.Tuple((types.boolean, _FLOAT))(
-        _FLOATS, _INTS, _INT, _INT, _FLOAT, _FLOAT, _INTS, _FLOATS, _NEW_PLAN
-    ),
-    cache=True,
-)
-def _fill(edge_s, free, first, pieces, last_s, needed, gpus, rate, plan):  # type: ignore[no-untyped-def]
-    """One job's plan from piece `first` to its deadline: whether it suffices, and what it does.
-
-    The work at size j depends only on how long each largest size that fits is free, so all sizes
-    are tried on a histogram: one pass over the pieces, not one for each size.
-    """
-    largest = len(gpus) - 1
-    seconds = np.zeros(largest + 1)  # for how long so much fits, and no more
-    fits, seen = 0, -1
-    begun_s = edge_s[first]  # differences of times, since a sum for each piece would take longer
-    for t in range(first, pieces):
-        if free[t] != seen:
-            seen, before = free[t], fits
-            while fits < largest and gpus[fits + 1] <= seen:
-                fits += 1
-            while fits > 0 and gpus[fits] > seen:
-                fits -= 1
-            if fits != before:
-                seconds[before] += edge_s[t] - begun_s
-                begun_s = edge_s[t]
-        plan[t] = fits
-    seconds[fits] += edge_s[pieces - 1] + last_s - begun_s if pieces > first else 0.0
-    enough = needed - _ROUNDING_EPOCHS
-    below, done, above, size = 0.0, 0.0, seconds.sum(), 0
-    while below + rate[size] * above < enough:
-        done = below + rate[size] * above
-        below += seconds[size] * rate[size]
-        above -= seconds[size]
-        if size == largest:
-            return False, below
-        size += 1
-    t = pieces
-    while done < enough and t > first:
-        t -= 1
-        high, low = min(size, plan[t]), min(size - 1, plan[t])
-        done += (rate[high] - rate[low]) * (edge_s[t + 1] - edge_s[t] if t < pieces - 1 else last_s)
-        plan[t] = high
-    for earlier in range(first, t):
-        plan[earlier] = min(max(size - 1, 0), plan[earlier])
-    return True, done
-
-
-@njit(
-    _INT(
-        *(_FLOATS, _NEW_INTS, _INTS, _INTS, _FLOATS, _FLOATS, _INTS, _INTS, _FLOATS),
-        *(_INTS, _NEW_PLAN, _NEW_FLOATS, types.boolean),
+    types.Tuple((INT, NEW_INTS, NEW_INTS, NEW_INTS, NEW_INTS, NEW_FLOATS))(
+        *(FLOATS, NEW_INTS, INTS, INTS, FLOATS, FLOATS, INTS, INTS, FLOATS),
+        *(INTS, INTS, INTS, INTS, FLOATS, BOOL),
     ),
     cache=True,
 )
@@ -215,129 +151,85 @@ def _fill_all(  # type: ignore[no-untyped-def]
     offset,
     gpus,
     rate,
-    plan_offset,
-    plan,
+    begin,
+    end,
+    piece,
+    size,
     done,
     late,
 ):
     """Fill job after job; each takes its plan off `free`."""
-    failed = SATISFIED
+    failed, used = SATISFIED, len(piece)
+    begin, end, piece, size, done = (
+        begin.copy(),
+        end.copy(),
+        piece.copy(),
+        size.copy(),
+        done.copy(),
+    )
+    at, left, count = segments(free)
+    fitting, runs = np.empty((2, len(edge_s)), np.int64), np.empty((2, len(edge_s)), np.int64)
     for i in order:
         own_gpus = gpus[offset[i] : offset[i + 1]]
-        own = plan[plan_offset[i] : plan_offset[i + 1]]
         own_rate = rate[offset[i] : offset[i + 1]]
-        ok, done[i] = _fill(
-            edge_s, free, 0, pieces[i], last_s[i], needed[i], own_gpus, own_rate, own
+        enough, done[i], length = fill(
+            *(edge_s, at, left, count, piece[:0], size[:0], 0, pieces[i], last_s[i], needed[i]),
+            *(own_gpus, own_rate, fitting, runs),
         )
-        if not ok or pieces[i] == 0:  # the latter: its deadline is past
+        if not enough or pieces[i] == 0:  # the latter: its deadline is past
             failed = i if failed == SATISFIED else failed
             if not late:
-                return failed
-        for t in range(pieces[i]):
-            free[t] -= own_gpus[own[t]]
-    return failed
+                break
+        piece, size = store(piece, size, used, runs, 0, length)
+        begin[i], end[i] = used, used + length
+        used += length
+        count = take(
+            *(at, left, count, piece[begin[i] : used], size[begin[i] : used]),
+            *(0, pieces[i], own_gpus, 1),
+        )
+    spread(at, left, count, free)
+    return failed, begin, end, piece[:used], size[:used], done
 
 
 @njit(
-    _FLOAT(
-        *(_FLOATS, _NEW_INTS, _INT, _INT, _FLOAT, _FLOAT, _FLOAT),
-        *(_INTS, _FLOATS, _PLAN, _NEW_PLAN),
+    types.boolean[::1](
+        *(FLOATS, NEW_INTS, INTS, INTS, FLOATS, FLOATS, INTS, INTS, FLOATS),
+        *(INTS, INTS, INTS, INTS, NEW_FLOATS),
     ),
     cache=True,
 )
-def _cost(edge_s, free, size, pieces, last_s, worked_s, needed, gpus, rate, plan, refilled):  # type: ignore[no-untyped-def]
-    """GPU-seconds of a job that has `size` in the first piece; the rest goes to `refilled`."""
-    todo = needed - rate[size] * worked_s
-    cost = gpus[size] * (last_s if pieces == 1 else edge_s[1])
-    if pieces == 0:
-        return cost + max(todo, 0.0) * gpus[1] / rate[1]
-    for t in range(1, pieces):
-        free[t] += gpus[plan[t]]
-    _fill(edge_s, free, 1, pieces, last_s, todo, gpus, rate, refilled)
-    for t in range(1, pieces):
-        free[t] -= gpus[plan[t]]
-        cost += gpus[refilled[t]] * (edge_s[t + 1] - edge_s[t] if t < pieces - 1 else last_s)
-    return cost
-
-
-@njit(
-    types.Tuple((_NEW_INTS, _NEW_FLOATS))(_FLOATS, _INTS, _FLOATS, _INTS, _INTS, _INTS, _PLAN),
-    cache=True,
-)
-def _costs(edge_s, pieces, last_s, offset, gpus, plan_offset, plan):  # type: ignore[no-untyped-def]
-    """Each job's size in the first piece by its plan, and the plan's GPU-seconds.
-
-    Without a deadline there is no plan, and no end: so such a job comes first in the queue.
-    """
-    first = np.zeros(len(pieces), np.int64)
-    cost = np.full(len(pieces), np.inf)
-    for i in range(len(pieces)):
-        if pieces[i] > 0:
-            own = plan[plan_offset[i] : plan_offset[i + 1]]
-            first[i], cost[i] = own[0], 0.0
-            for t in range(pieces[i]):
-                length = edge_s[t + 1] - edge_s[t] if t < pieces[i] - 1 else last_s[i]
-                cost[i] += gpus[offset[i] + own[t]] * length
-    return first, cost
-
-
-@njit(
-    types.Tuple((_NEW_INTS, _NEW_PLAN))(
-        *(_FLOATS, _NEW_INTS, _INT, _FLOAT, _INTS, _INTS, types.Array(types.boolean, 1, "C", True)),
-        *(_INTS, _FLOATS, _FLOATS, _INTS, _INTS, _FLOATS, _INTS, _NEW_PLAN),
-    ),
-    cache=True,
-)
-def _grow(  # type: ignore[no-untyped-def]
+def _keep_all(  # type: ignore[no-untyped-def]
     edge_s,
     free,
-    spare,
-    resize_s,
-    standing,
-    rank,
-    may_grow,
+    order,
     pieces,
     last_s,
     needed,
     offset,
     gpus,
     rate,
-    plan_offset,
-    plan,
+    begin,
+    end,
+    piece,
+    size,
+    done,
 ):
-    """The queue of Algorithm 2: (-priority, rank, job, number of grants it was computed after)."""
-    first, cost = _costs(edge_s, pieces, last_s, offset, gpus, plan_offset, plan)
-    refilled = np.zeros(len(edge_s) - 1, np.int32)
-    queue = [(-np.inf, rank[i], i, -1) for i in range(len(pieces)) if may_grow[i]]
-    grants = 0
-    heapq.heapify(queue)
-    while spare > 0 and len(queue) > 0:
-        _, _, i, known = heapq.heappop(queue)
-        size = first[i] + 1
+    """[order] Whose plan fits and suffices; these take theirs off `free` and have `done`."""
+    suffices = np.zeros(len(order), np.bool_)
+    for k, i in enumerate(order):
         own_gpus = gpus[offset[i] : offset[i + 1]]
-        if size == len(own_gpus) or own_gpus[size] - own_gpus[first[i]] > spare:
-            continue  # for good: sizes only grow and spare GPUs only shrink
         own_rate = rate[offset[i] : offset[i + 1]]
-        own = plan[plan_offset[i] : plan_offset[i + 1]]
-        worked_s = last_s[i] if pieces[i] == 1 else edge_s[1]
-        if standing[i] > 0 and size != standing[i]:
-            worked_s = max(worked_s - resize_s, 0.0)
-        grown_cost = _cost(
-            *(edge_s, free, size, pieces[i], last_s[i], worked_s, needed[i]),
-            *(own_gpus, own_rate, own, refilled),
-        )
-        added = own_gpus[size] - own_gpus[first[i]]
-        priority = (cost[i] - grown_cost) / added
-        if known < grants and len(queue) > 0 and (-priority, rank[i]) > queue[0][:2]:
-            heapq.heappush(queue, (-priority, rank[i], i, grants))
-            continue
-        for t in range(1, pieces[i]):
-            free[t] += own_gpus[own[t]] - own_gpus[refilled[t]]
-            own[t] = refilled[t]
-        if pieces[i] > 0:
-            own[0] = size
-        first[i], cost[i] = size, grown_cost
-        spare -= added
-        grants += 1
-        heapq.heappush(queue, (-np.inf, rank[i], i, -1))
-    return first, plan
+        fits, does = True, 0.0
+        for run in range(begin[i], end[i]):
+            after = piece[run + 1] if run + 1 < end[i] else pieces[i]
+            until_s = edge_s[after] if after < pieces[i] else edge_s[after - 1] + last_s[i]
+            does += own_rate[size[run]] * (until_s - edge_s[piece[run]])
+            for t in range(piece[run], after):
+                fits = fits and own_gpus[size[run]] <= free[t]
+        suffices[k] = fits and does >= needed[i] - ROUNDING_EPOCHS
+        if suffices[k]:
+            done[i] = does
+            for run in range(begin[i], end[i]):
+                after = piece[run + 1] if run + 1 < end[i] else pieces[i]
+                free[piece[run] : after] -= own_gpus[size[run]]
+    return suffices

@@ -65,6 +65,11 @@ class Sizes:
         index[job[same]] = same - self.offset[job[same]]
         return index
 
+    def within(self, job: Ints, gpus: Ints) -> Ints:
+        """[rows] Index of the largest size of `job` [rows] within so many GPUs [rows]."""
+        index: Ints = _within(self.offset, self.gpus, job, gpus)
+        return index
+
     @property
     def smallest_gpu_s(self) -> Floats:
         """[jobs] GPU-seconds of one epoch at the smallest size."""
@@ -89,3 +94,13 @@ def _faster(job, rate):  # type: ignore[no-untyped-def]
         faster[at] = rate[at] > highest
         highest = max(highest, rate[at])
     return faster
+
+
+@njit(types.int64[::1](_INTS, _INTS, _INTS, _INTS), cache=True)
+def _within(offset, gpus, job, most):  # type: ignore[no-untyped-def]
+    """The last of a job's entries that is not over `most`."""
+    index = np.empty(len(job), np.int64)
+    for row, i in enumerate(job):
+        own = gpus[offset[i] : offset[i + 1]]
+        index[row] = np.searchsorted(own, most[row], side="right") - 1
+    return index

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from policies.problem import Floats, Ints, Jobs, PlanStep
+from policies.problem import Floats, Ints, Jobs, Memory, PlanStep
 from policies.share import Claims, Plans
 from policies.sizes import Sizes
-
-Steps = Mapping[str, Sequence[Any]]
-"""A plan in memory: `start_s` and, from each of them on, `workers`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +22,7 @@ class Timeline:
 
     @classmethod
     def until(
-        cls, now_s: float, end_s: float, slot_s: float, most: int, also_s: Iterable[float] = ()
+        cls, now_s: float, end_s: float, slot_s: float, most: int, also_s: Floats
     ) -> Timeline:
         """From now past `end_s`, cut at multiples of `slot_s` and at `also_s`.
 
@@ -38,8 +34,7 @@ class Timeline:
         slot_s *= 2**doublings
         first = math.floor(now_s / slot_s) + 1
         cuts_s = np.arange(first, max(math.ceil(end_s / slot_s), first) + 1) * slot_s
-        also = np.fromiter(also_s, np.float64)
-        also = also[(also > now_s) & (also < cuts_s[-1])]
+        also = also_s[(also_s > now_s) & (also_s < cuts_s[-1])]
         edges_s = np.unique(np.concatenate(([now_s], cuts_s, also)))
         return cls(edges_s[:-1], np.diff(edges_s))
 
@@ -50,41 +45,72 @@ class Timeline:
         last_s = np.where(pieces > 0, within - self.start_s[np.maximum(pieces - 1, 0)], 0.0)
         return Claims(sizes, pieces, last_s, needed)
 
-    def seconds(self, claims: Claims, job: int) -> Floats:
-        """[pieces of the job] Seconds of each piece that lie before the job's deadline."""
-        length_s = self.length_s[: claims.pieces[job]].copy()
+    def gpu_s(self, claims: Claims, plans: Plans, job: int) -> float:
+        """GPU-seconds of one job's plan before its deadline."""
+        pieces = int(claims.pieces[job])
+        length_s = self.length_s[:pieces].copy()
         length_s[-1:] = claims.last_s[job]
-        return length_s
+        return float(claims.sizes.gpus_of(job)[plans.of(job, pieces)] @ length_s)
 
 
-def to_steps(
-    timeline: Timeline, jobs: Jobs, sizes: Sizes, plans: Plans, rows: Ints
-) -> dict[int, tuple[PlanStep, ...]]:
-    """The plans of these jobs (rows ascending) as steps, one for each change."""
-    pieces = np.diff(plans.offset)
-    job = np.repeat(np.arange(len(jobs)), pieces)
-    changes = np.empty(len(job), dtype=bool)
-    changes[1:] = plans.size[1:] != plans.size[:-1]
-    changes[plans.offset[:-1][pieces > 0]] = True
-    at = np.flatnonzero(changes & np.isin(job, rows))
-    job = job[at]
-    starts = timeline.start_s[at - plans.offset[job]].tolist()
-    workers = sizes.gpus[sizes.offset[job] + plans.size[at]] // jobs.gpus_per_worker[job]
-    steps = [PlanStep(*step) for step in zip(starts, workers.tolist(), strict=True)]
-    ends = np.searchsorted(job, rows, side="right").tolist()
-    begins = [0, *ends[:-1]]
-    return {
-        row: tuple(steps[begin:end])
-        for row, begin, end in zip(rows.tolist(), begins, ends, strict=False)
-    }
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Plans as times and workers, ragged over jobs: what decisions tell, and memory holds."""
 
+    rows: Ints  # [plans] of their jobs
+    counts: Ints  # [plans] steps of each, at least one
+    start_s: Floats  # [steps] ascending within a plan
+    workers: Ints  # [steps] from then on
 
-def from_steps(
-    timeline: Timeline, jobs: Jobs, sizes: Sizes, job: int, steps: Steps, pieces: int
-) -> Ints:
-    """[pieces] The sizes that a plan in memory has for one job, the largest within its workers."""
-    step = np.searchsorted(steps["start_s"], timeline.start_s[:pieces], side="right") - 1
-    workers = np.where(step >= 0, np.asarray(steps["workers"], dtype=np.int64)[step], 0)
-    gpus = workers * jobs.gpus_per_worker[job]
-    index: Ints = np.searchsorted(sizes.gpus_of(job), gpus, side="right") - 1
-    return index
+    @classmethod
+    def of(cls, timeline: Timeline, jobs: Jobs, sizes: Sizes, plans: Plans, rows: Ints) -> Steps:
+        """The plans of these jobs, those that have one."""
+        rows = rows[plans.end[rows] > plans.begin[rows]]
+        runs, counts = plans.runs(rows)
+        job = np.repeat(rows, counts)
+        gpus = sizes.gpus[sizes.offset[job] + plans.size[runs]]
+        start_s = timeline.start_s[plans.piece[runs]]
+        return cls(rows, counts, start_s, gpus // jobs.gpus_per_worker[job])
+
+    @classmethod
+    def remembered(cls, memory: Memory, jobs: Jobs) -> Steps:
+        """What `to_memory` wrote, without jobs that are gone."""
+        row_of = {job: row for row, job in enumerate(jobs.ids)}
+        rows = np.array([row_of.get(job, -1) for job in memory.get("jobs", ())], dtype=np.int64)
+        counts = np.array(memory.get("steps", ()), dtype=np.int64)
+        there, step_there = rows >= 0, np.repeat(rows, counts) >= 0
+        start_s = np.array(memory.get("start_s", ()), dtype=np.float64)
+        workers = np.array(memory.get("workers", ()), dtype=np.int64)
+        return cls(rows[there], counts[there], start_s[step_there], workers[step_there])
+
+    def to_memory(self, jobs: Jobs) -> dict[str, Any]:
+        """The same as lists, with jobs by id: read and written at once, not plan by plan."""
+        return {
+            "jobs": [jobs.ids[row] for row in self.rows.tolist()],
+            "steps": self.counts.tolist(),
+            "start_s": self.start_s.tolist(),
+            "workers": self.workers.tolist(),
+        }
+
+    def by_row(self) -> dict[int, tuple[PlanStep, ...]]:
+        """Row of the job -> its plan."""
+        steps = tuple(map(PlanStep, self.start_s.tolist(), self.workers.tolist()))
+        ends = np.cumsum(self.counts)
+        slices = map(slice, (ends - self.counts).tolist(), ends.tolist())
+        return dict(zip(self.rows.tolist(), map(steps.__getitem__, slices), strict=True))
+
+    def plans(self, timeline: Timeline, jobs: Jobs, sizes: Sizes, pieces: Ints) -> Plans:
+        """On the pieces from now to each deadline, with the largest sizes within the workers."""
+        job = np.repeat(self.rows, self.counts)
+        piece = np.searchsorted(timeline.start_s, self.start_s)
+        over = np.append(
+            (piece[1:] == piece[:-1]) & (job[1:] == job[:-1]), [False] * bool(len(job))
+        )
+        ahead = (piece < pieces[job]) & ~over  # not over: before now, or after the deadline
+        job, piece = job[ahead], piece[ahead]
+        size = sizes.within(job, self.workers[ahead] * jobs.gpus_per_worker[job])
+        counts = np.bincount(job, minlength=len(jobs))
+        plans = Plans.empty(len(jobs))
+        order = np.argsort(job, kind="stable")
+        end = np.cumsum(counts)
+        return replace(plans, begin=end - counts, end=end, piece=piece[order], size=size[order])

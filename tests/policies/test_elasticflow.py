@@ -47,6 +47,16 @@ def promises(decision):
     }
 
 
+def remembered(memory):
+    """Job -> (seconds from now, workers) of each step of its plan in memory."""
+    ends = np.cumsum([0, *memory["steps"]])
+    steps = [*zip(memory["start_s"], memory["workers"], strict=True)]
+    return {
+        name: [(start_s - NOW_S, workers) for start_s, workers in steps[begin:end]]
+        for name, begin, end in zip(memory["jobs"], ends, ends[1:], strict=False)
+    }
+
+
 def why(decision, name):
     return str(decision.rejected.get(name) or decision.allocations[name].reason)
 
@@ -84,7 +94,7 @@ def test_who_cannot_meet_its_deadline_is_rejected_with_numbers():
         "needs 9.0 epochs, and 0.0 in reserve, within the 4 s to its deadline: on the 3 GPUs of "
         "the training pool, beside 1 admitted jobs, 5.0 can be done"
     )
-    assert list(memory["plans"]) == ["old"]
+    assert memory["jobs"] == ["old"]
 
 
 def test_an_arrival_that_would_break_an_admitted_deadline_is_rejected():
@@ -158,12 +168,12 @@ def test_a_reserve_for_failures_is_kept_out_of_new_promises_and_used_by_old_ones
 def test_a_plan_that_filling_anew_would_not_find_is_kept():
     """Filled anew, a takes a GPU of each second, and b never has its two."""
     jobs = [job("a", (1, 2), epoch_s=CURVE_OF_FIGURE_3, epochs=1.5), job("b", 2, epoch_s=1)]
-    steps = {"a": [0, 2], "b": [2, 0]}
-    plans = {name: {"start_s": [NOW_S, NOW_S + 1], "workers": steps[name]} for name in "ab"}
+    start_s, workers = [NOW_S, NOW_S + 1] * 2, [0, 2, 2, 0]
+    plans = {"jobs": ["a", "b"], "steps": [2, 2], "start_s": start_s, "workers": workers}
     case = due(jobs, [training(2)], {"a": 2, "b": 2})
-    decision, memory = decide(case, memory={"version": 1, "plans": plans, "soft": []})
+    decision, memory = decide(case, memory={"version": 2, **plans, "soft": []})
     assert promises(decision) == {"a": [(0, 0), (1, 2)], "b": [(0, 2), (1, 0)]}
-    assert memory["plans"] == plans
+    assert remembered(memory) == promises(decision)
 
 
 def test_around_plans_that_stand_there_may_be_room_for_an_arrival():
@@ -211,7 +221,7 @@ def test_after_a_missed_deadline_the_job_is_best_effort():
         due([job("a", epochs=0.1)], [training(1)], {"a": -1}, now_s=NOW_S + 6), memory=memory
     )
     assert sizes(decision) == {"a": 1} and not promises(decision)
-    assert memory["soft"] == ["a"] and not memory["plans"]
+    assert memory["soft"] == ["a"] and not memory["jobs"]
 
 
 def test_a_running_job_is_never_rejected():

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policies.share import SATISFIED, Claims, Plans, Spare, marginal_return, minimum_shares
+from policies.marginal_return import Spare, marginal_return
+from policies.share import SATISFIED, Claims, Filled, Plans, minimum_shares
 from policies.sizes import Sizes
 from tests.builders import job, problem
 from tests.policies.literal_share import literal_shares
@@ -26,13 +27,17 @@ def claims_of(sizes, pieces, needed, last_s=None):
     return Claims(sizes, np.array(pieces), last, np.array(needed, dtype=float))
 
 
-def filled(gpus, claims, pieces, length_s=None):
-    """Who failed, the plans, and what they leave, of jobs in the order of their deadlines."""
-    plans, free = Plans.empty(claims), np.full(pieces, gpus)
+def filled(gpus, claims, pieces, length_s=None, late=False):
+    """The jobs in the order of their deadlines, on so many GPUs."""
+    nothing = Filled(Plans.empty(len(claims.pieces)), np.full(pieces, gpus))
     length_s = np.ones(pieces) if length_s is None else length_s
     order = np.argsort(claims.pieces, kind="stable")
-    failed = minimum_shares(length_s, free, order, claims, plans, late=False)
-    return failed, plans, free
+    return minimum_shares(length_s, nothing, order, claims, late=late)
+
+
+def plan(filling, claims, row):
+    """The size of one job in each piece."""
+    return filling.plans.of(row, claims.pieces[row]).tolist()
 
 
 CURVE_OF_FIGURE_4 = [1, 1.5, 1.75, 2]
@@ -40,14 +45,16 @@ CURVE_OF_FIGURE_4 = [1, 1.5, 1.75, 2]
 
 def test_figure_3_one_gpu_each_meets_both_deadlines():
     sizes = sizes_of([1, 1.5], [1, 1.5])
-    failed, plans, _ = filled(2, claims_of(sizes, [3, 4], [3, 3], last_s=[1, 0.5]), 4)
-    assert failed == SATISFIED
-    assert plans.of(0).tolist() == [1, 1, 1] and plans.of(1).tolist() == [1, 1, 1, 1]
+    claims = claims_of(sizes, [3, 4], [3, 3], last_s=[1, 0.5])
+    both = filled(2, claims, 4)
+    assert both.failed == SATISFIED
+    assert plan(both, claims, 0) == [1, 1, 1] and plan(both, claims, 1) == [1, 1, 1, 1]
 
 
 def test_figure_4_alone_two_gpus_and_4_gpu_seconds():
-    failed, plans, _ = filled(4, claims_of(sizes_of(CURVE_OF_FIGURE_4), [2], [3]), 2)
-    assert (failed, plans.of(0).tolist(), plans.done[0]) == (SATISFIED, [2, 2], 3)
+    claims = claims_of(sizes_of(CURVE_OF_FIGURE_4), [2], [3])
+    alone = filled(4, claims, 2)
+    assert (alone.failed, plan(alone, claims, 0), alone.plans.done[0]) == (SATISFIED, [2, 2], 3)
 
 
 def test_figure_4_beside_a_and_b_one_then_four_and_5_gpu_seconds():
@@ -60,23 +67,23 @@ def test_figure_4_beside_a_and_b_one_then_four_and_5_gpu_seconds():
         ]
     ).jobs
     sizes = Sizes.of(curves, powers_of_two=True)
-    failed, plans, free = filled(4, claims_of(sizes, [1, 1, 2], [1, 1, 3]), 2)
-    assert failed == SATISFIED
-    assert sizes.gpus_of(2)[plans.of(2)].tolist() == [1, 4]
-    assert free.tolist() == [0, 0]
+    claims = claims_of(sizes, [1, 1, 2], [1, 1, 3])
+    beside = filled(4, claims, 2)
+    assert beside.failed == SATISFIED
+    assert sizes.gpus_of(2)[plan(beside, claims, 2)].tolist() == [1, 4]
+    assert beside.free_gpus.tolist() == [0, 0]
 
 
 def test_earlier_pieces_keep_the_size_before_once_later_ones_suffice():
-    _, plans, _ = filled(4, claims_of(sizes_of([1, 2, 3]), [4], [5]), 4)
-    assert plans.of(0).tolist() == [1, 1, 1, 2]
+    claims = claims_of(sizes_of([1, 2, 3]), [4], [5])
+    assert plan(filled(4, claims, 4), claims, 0) == [1, 1, 1, 2]
 
 
 def test_late_takes_all_it_can_and_fills_the_others():
     claims = claims_of(sizes_of([1, 2], [1]), [1, 2], [9, 1])
-    plans, free = Plans.empty(claims), np.full(2, 2)
-    assert minimum_shares(np.ones(2), free, np.arange(2), claims, plans, late=True) == 0
-    assert (plans.of(0).tolist(), plans.of(1).tolist()) == ([2], [0, 1])
-    assert plans.done.tolist() == [2, 1]
+    both = filled(2, claims, 2, late=True)
+    assert (both.failed, plan(both, claims, 0), plan(both, claims, 1)) == (0, [2], [0, 1])
+    assert both.plans.done.tolist() == [2, 1]
 
 
 class TestSizes:
@@ -124,13 +131,15 @@ def cases(draw):
 def test_fills_as_printed(case):
     gpus, claims, length_s = case
     pieces = len(length_s)
-    failed, plans, free = filled(gpus, claims, pieces, length_s)
+    filling = filled(gpus, claims, pieces, length_s)
     order = np.argsort(claims.pieces, kind="stable").tolist()
     printed, stuck = literal_shares(length_s, [gpus] * pieces, order, claims)
-    assert failed == (SATISFIED if stuck is None else stuck)
-    for number, plan in printed.items():
-        assert plans.of(number).tolist() == plan
-    assert (free >= 0).all()
+    assert filling.failed == (SATISFIED if stuck is None else stuck)
+    free = np.full(pieces, gpus)
+    for number, sizes in printed.items():
+        assert plan(filling, claims, number) == sizes
+        free[: len(sizes)] -= claims.sizes.gpus_of(number)[sizes]
+    assert filling.free_gpus.tolist() == free.tolist() and (free >= 0).all()
 
 
 @given(
@@ -141,23 +150,23 @@ def test_theorem_1_linear_curves_fit_exactly_if_their_gpu_time_does(gpus, jobs):
     """(1): the GPU time of the jobs due by each deadline is at most G times that deadline."""
     jobs = sorted(jobs)
     claims = claims_of(sizes_of(*([*range(1, gpus + 1)] for _ in jobs)), *zip(*jobs, strict=True))
-    failed, _, _ = filled(gpus, claims, 5)
     used = itertools.accumulate(needed for _, needed in jobs)
     fits = all(total <= gpus * due for total, (due, _) in zip(used, jobs, strict=True))
-    assert (failed == SATISFIED) == fits
+    assert (filled(gpus, claims, 5).failed == SATISFIED) == fits
 
 
-def grown(gpus, claims, plans, free, pieces, **change):
-    now = claims.sizes.offset[:-1] + [plans.of(row)[0] for row in range(len(claims.pieces))]
+def grown(gpus, claims, filling, pieces, **change):
+    """What marginal return makes of it on so many GPUs now."""
+    now = claims.sizes.offset[:-1] + filling.plans.first
     spare = {
         "gpus": gpus - int(claims.sizes.gpus[now].sum()),
-        "free_gpus": free,
+        "free_gpus": filling.free_gpus,
         "resize_s": 0.0,
         "standing": np.zeros(len(now), dtype=np.int64),
         "rank": np.arange(len(now)),
         "may_grow": np.ones(len(now), dtype=bool),
     }
-    return marginal_return(np.ones(pieces), Spare(**{**spare, **change}), claims, plans)
+    return marginal_return(np.ones(pieces), Spare(**{**spare, **change}), claims, filling.plans)
 
 
 def gpu_s_by_first(claims, row, pieces):
@@ -166,9 +175,9 @@ def gpu_s_by_first(claims, row, pieces):
     costs = []
     for size, speed in enumerate(own.rate):
         rest = claims_of(own, [pieces - 1], [claims.needed[row] - speed])
-        failed, plans, _ = filled(99, rest, pieces - 1)
-        cost = size + int(own.gpus[plans.of(0)].sum())
-        costs.append(cost if failed == SATISFIED else np.inf)
+        later = filled(99, rest, pieces - 1)
+        cost = size + int(own.gpus[plan(later, rest, 0)].sum())
+        costs.append(cost if later.failed == SATISFIED else np.inf)
     return np.array(costs)
 
 
@@ -180,17 +189,14 @@ def test_theorem_2_marginal_return_takes_the_least_gpu_time(gpus, data):
         steps = sorted(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))[::-1]
         due.append((np.cumsum(steps), data.draw(st.integers(1, 20))))
     claims = claims_of(sizes_of(*(c for c, _ in due)), [pieces] * len(due), [n for _, n in due])
-    plans, free = Plans.empty(claims), np.full(pieces, 99)
-    assume(
-        minimum_shares(np.ones(pieces), free, np.arange(len(due)), claims, plans, late=False)
-        == SATISFIED
-    )
-    least = [int(plans.of(row)[0]) for row in range(len(due))]
+    filling = filled(99, claims, pieces)
+    assume(filling.failed == SATISFIED)
+    least = filling.plans.first.tolist()
     assume(sum(least) <= gpus)
     costs = [gpu_s_by_first(claims, row, pieces) for row in range(len(due))]
     assume(all((np.diff(cost[low:], 2) >= 0).all() for low, cost in zip(least, costs, strict=True)))
 
-    first, _ = grown(gpus, claims, plans, free, pieces)
+    first, _ = grown(gpus, claims, filling, pieces)
     full = min(gpus, sum(len(cost) - 1 for cost in costs))
     choices = itertools.product(
         *(range(low, len(cost)) for low, cost in zip(least, costs, strict=True))
@@ -207,15 +213,15 @@ def test_theorem_2_marginal_return_takes_the_least_gpu_time(gpus, data):
 @given(cases(), st.integers(0, 4))
 def test_growth_takes_nothing_from_any_plan(case, on_loan):
     gpus, claims, length_s = case
-    failed, plans, free = filled(gpus, claims, len(length_s), length_s)
-    assume(failed == SATISFIED)
-    before = plans.size.copy()
-    first, after = grown(gpus + on_loan, claims, plans, free, len(length_s))
-    assert (plans.size == before).all()
+    filling = filled(gpus, claims, len(length_s), length_s)
+    assume(filling.failed == SATISFIED)
+    before = filling.plans.size.copy()
+    first, after = grown(gpus + on_loan, claims, filling, len(length_s))
+    assert (filling.plans.size == before).all()
     used = np.zeros(len(length_s), dtype=int)
     for row in range(len(claims.pieces)):
-        own = claims.sizes.gpus_of(row)[after.of(row)]
-        assert after.of(row)[0] == first[row] >= plans.of(row)[0]
+        own = claims.sizes.gpus_of(row)[after.of(row, claims.pieces[row])]
+        assert after.first[row] == first[row] >= filling.plans.first[row]
         used[: len(own)] += own
     assert used[0] <= gpus + on_loan and (used[1:] <= gpus).all()
 
@@ -233,10 +239,8 @@ def test_spare_gpus_go_where_each_of_them_costs_least():
 def test_what_was_free_for_a_candidate_is_looked_at_again():
     """Both jobs save by growing; together they would need more than the second piece has."""
     claims = claims_of(sizes_of([4, 5], [4, 5]), [2, 2], [5, 5])
-    plans, free = Plans.empty(claims), np.full(2, 3)
-    minimum_shares(np.ones(2), free, np.arange(2), claims, plans, late=False)
-    _, after = grown(4, claims, plans, free, 2)
-    assert (after.of(0) + after.of(1))[1] <= 3
+    _, after = grown(4, claims, filled(3, claims, 2), 2)
+    assert (after.of(0, 2) + after.of(1, 2))[1] <= 3
 
 
 def test_who_starts_pays_no_resize():
@@ -249,7 +253,6 @@ def test_who_starts_pays_no_resize():
 @pytest.mark.parametrize(("resize_s", "first"), [(0.0, [2, 1]), (0.5, [1, 2])])
 def test_who_stands_at_a_size_pays_no_resize_for_it(resize_s, first):
     claims = claims_of(sizes_of([2, 3], [2, 3]), [3, 3], [6, 6])
-    _, plans, free = filled(4, claims, 3)
     standing = np.array([1, 2])
-    sizes, _ = grown(3, claims, plans, free, 3, resize_s=resize_s, standing=standing)
+    sizes, _ = grown(3, claims, filled(4, claims, 3), 3, resize_s=resize_s, standing=standing)
     assert sizes.tolist() == first
