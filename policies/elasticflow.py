@@ -10,7 +10,7 @@ import numpy as np
 from policies.checks import check
 from policies.elasticflow_reasons import Outcome
 from policies.marginal_return import Spare, marginal_return
-from policies.problem import Bools, Decision, Ints, Memory, PolicyError, Problem
+from policies.problem import Bools, Decision, Ints, Memory, PlacementRule, PolicyError, Problem
 from policies.reason import Number, Reason
 from policies.share import SATISFIED, Claims, Filled, Plans, kept, minimum_shares
 from policies.sizes import Sizes
@@ -27,8 +27,11 @@ class ElasticFlow:
     the training pool, earliest deadline first, each with its minimum satisfactory share; else it
     is rejected. The GPUs that minimum shares leave, and those on loan, go to who saves the most
     GPU time by them. Jobs without a deadline take part in this after the minimum shares (§4.4).
-    T(x), epochs a second at x GPUs, is the job's curve at its present batch size; it holds for
-    compact placements, which buddy allocation always finds for sizes of powers of two (§4.3).
+    T(x), epochs a second at x GPUs, is the job's curve at its present batch size. It holds for
+    compact placements. A size that is a power of two has one of these, the smallest subtree, and
+    `PlacementRule.BUDDY` always finds it: so the curve by size is the throughput by placement
+    (§4.3, Fig. 2b). The user fixes the global batch (§3.1), hence a size fixes the local one; that
+    it fits the GPU's memory is what the smallest number of workers stands for (§6.6).
 
     The guarantee: an admitted deadline is not broken by a later decision. Filling anew may fail
     for a job that was admitted; then the plans that are in memory stand, and what arrives is
@@ -244,6 +247,7 @@ class _Book:
         promised_by_row = promised.by_row()
         outcome = Outcome(
             problem=self.problem,
+            placement=PlacementRule.BUDDY if self.policy.powers_of_two else PlacementRule.PACK,
             promised=promised_by_row,
             ahead={**promised_by_row, **self._steps(grown, changed).by_row()},
             rejected={jobs.ids[row]: why for row, why in self.rejected.items()},

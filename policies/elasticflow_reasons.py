@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from policies.problem import Allocation, Bools, Floats, Ints, PlanStep, Problem, Promise
+from policies.problem import (
+    Allocation,
+    Bools,
+    Floats,
+    Ints,
+    PlacementRule,
+    PlanStep,
+    Problem,
+    Promise,
+)
 from policies.reason import Number, Reason
 
 
@@ -14,6 +23,7 @@ class Outcome:
     """A decision as columns."""
 
     problem: Problem
+    placement: PlacementRule
     promised: Mapping[int, tuple[PlanStep, ...]]  # by row: the plans of minimum shares
     ahead: Mapping[int, tuple[PlanStep, ...]]  # by row: the plans with what is had beyond these
     rejected: Mapping[str, Reason]
@@ -59,6 +69,7 @@ class Outcome:
             allocations[job] = Allocation(
                 workers,
                 Reason(_change(workers, before) + behind, numbers),
+                self.placement,
                 plan=self.ahead.get(row, ()),
                 promise=None if steps is None else Promise(steps, until_s),
             )

@@ -178,6 +178,10 @@ class PlacementRule(Enum):
     """Aryl (004 §5.3): inelastic jobs on training servers first; elastic jobs on loaned servers
     first, their base and flexible workers on separate groups of servers."""
 
+    BUDDY = "buddy"
+    """Powers of two GPUs, each in the smallest subtree of the tree of GPUs, servers and pools that
+    holds it; others migrate if need be (001 §4.3). What has no subtree is packed."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:

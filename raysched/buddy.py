@@ -6,9 +6,11 @@ many GPUs are idle as a job needs, there is a subtree for it, if need be after s
 A block of a server's size or less is aligned to its size, so it never straddles two sockets that
 it could do without. A larger one is whole servers, of one rack where that can be had.
 
-Departure: the paper's best fit takes the subtree whose idle GPUs are closest to what is needed,
+Departures: the paper's best fit takes the subtree whose idle GPUs are closest to what is needed,
 and names no rule for migration. Here the subtree is cleared that holds the fewest GPUs of smaller
-jobs, and these are placed again, largest first.
+jobs, and these are placed again, largest first. Of equals, one on a server where the job stands
+comes first, then the first rack's, then the best fit: racks come in the order in which they are to
+be used. GPUs that are not to be had (`taken`) may fragment the rest: then a job may find no place.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.problem import Ints
+from policies.problem import Bools, Ints
 
-_IDLE = -1
+_IDLE, _TAKEN = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,45 +56,67 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """Which GPUs each job has, ascending, and which jobs had to move though their size stayed."""
+    """Which GPUs each job that has a place has, ascending; which moved though their size stayed."""
 
     gpus: Mapping[str, tuple[int, ...]]
     migrated: tuple[str, ...]
 
 
-def allot(tree: Tree, held: Mapping[str, Sequence[int]], wanted: Mapping[str, int]) -> Allotment:
-    """GPUs for all of `wanted` (job -> GPUs); `held` (job -> GPUs now) is what this made before.
+def allot(
+    tree: Tree,
+    held: Mapping[str, Sequence[int]],
+    wanted: Mapping[str, int],
+    *,
+    taken: Sequence[int] = (),
+    loose: Mapping[str, Sequence[int]] | None = None,
+    settled: bool = False,
+) -> Allotment:
+    """GPUs for `wanted` (job -> GPUs); `held` (job -> GPUs now) is what this made before.
 
     A job that keeps its size keeps its GPUs unless it is migrated; one that shrinks stays in
-    a part of them; one that grows or starts gets a new subtree, the largest first.
-    Raises `ValueError` for sizes that are no powers of two or do not fit into the tree together.
+    a part of them; one that grows or starts gets a new subtree, the largest first. What a job
+    has `loose` it gets anew. Where no GPU is `taken`, only a job too large for what is idle goes
+    without. `settled`: a job stays on its server even where others must leave for that.
+    Raises `ValueError` for sizes that are no powers of two.
     """
     for job, size in wanted.items():
         if not _is_power_of_two(size):
             raise ValueError(f"job {job}: {size} GPUs; buddy allocation needs a power of two")
-    if sum(wanted.values()) > tree.gpus:
-        raise ValueError(f"{sum(wanted.values())} GPUs wanted; the tree has {tree.gpus}")
-    floor = _Floor(tree, wanted)
-    for job, gpus in held.items():
-        if wanted.get(job, 0) in range(1, len(gpus) + 1):
-            floor.take(job, gpus[: wanted[job]])
+    stays = {job for job, gpus in held.items() if wanted.get(job, 0) in range(1, len(gpus) + 1)}
+    grows = {job: gpus for job, gpus in held.items() if job in wanted and job not in stays}
+    floor = _Floor(tree, wanted, {**grows, **(loose or {})}, settled)
+    floor.owner[list(taken)] = _TAKEN
+    for job in held:
+        if job in stays:
+            floor.take(job, held[job][: wanted[job]])
     for job in sorted(wanted, key=lambda job: -wanted[job]):
         if job not in floor.gpus:
-            floor.place(job)
-    kept = {job for job in wanted if len(held.get(job, ())) == wanted[job]}
+            floor.place_or_leave(job)
+    kept = {job for job in stays if len(held[job]) == wanted[job]}
     migrated = tuple(job for job in wanted if job in kept & floor.moved)
-    return Allotment({job: tuple(floor.gpus[job]) for job in wanted}, migrated)
+    return Allotment({job: tuple(floor.gpus[job]) for job in wanted if job in floor.gpus}, migrated)
 
 
 class _Floor:
     """Who holds which GPU while jobs are placed."""
 
-    def __init__(self, tree: Tree, sizes: Mapping[str, int]) -> None:
-        self.tree, self.sizes = tree, sizes
+    def __init__(
+        self,
+        tree: Tree,
+        sizes: Mapping[str, int],
+        leaving: Mapping[str, Sequence[int]],
+        settled: bool,
+    ) -> None:
+        self.tree, self.sizes, self.settled = tree, sizes, settled
         self.number = {job: number for number, job in enumerate(sizes)}
         self.jobs = tuple(sizes)
-        self.size = np.array([*sizes.values(), 0], dtype=np.int64)  # the last: of an idle GPU
+        # By owner: jobs, what jobs still stand on (gives way to any size), taken, idle.
+        size = [*sizes.values(), *(-1 for _ in sizes), 2 * tree.gpus, 0]
+        self.size = np.array(size, dtype=np.int64)
         self.owner = np.full(tree.gpus, _IDLE)
+        for job, gpus in leaving.items():
+            self.owner[list(gpus)] = len(sizes) + self.number[job]
+        self.home = {job: list(gpus) for job, gpus in leaving.items()}
         self.gpus: dict[str, list[int]] = {}
         self.moved: set[str] = set()
 
@@ -101,42 +125,71 @@ class _Floor:
         self.gpus[job] = list(gpus)
         self.owner[self.gpus[job]] = self.number[job]
 
-    def place(self, job: str) -> None:
-        """Find a job its subtree, moving smaller jobs where none is idle."""
+    def place_or_leave(self, job: str) -> None:
+        """Find a job its subtree, or leave everything as it is."""
+        owner, gpus, moved = self.owner.copy(), dict(self.gpus), set(self.moved)
+        if not self._place(job):
+            self.owner, self.gpus, self.moved = owner, gpus, moved
+
+    def _place(self, job: str) -> bool:
+        """Find a job its subtree, moving smaller jobs where none is idle; whether all have one."""
+        self.owner[self.owner == len(self.jobs) + self.number[job]] = _IDLE
         size = self.sizes[job]
-        gpus = self._block(size) if size <= self.tree.gpus_per_server else self._servers(size)
-        evicted = [self.jobs[number] for number in np.unique(self.owner[gpus]) if number != _IDLE]
+        gpus = (self._block if size <= self.tree.gpus_per_server else self._servers)(job)
+        owners = np.unique(self.owner[gpus])
+        evicted = [self.jobs[number] for number in owners if 0 <= number < len(self.jobs)]
         for other in evicted:
-            self.owner[self.gpus.pop(other)] = _IDLE
+            self.home[other] = self.gpus.pop(other)
+            self.owner[self.home[other]] = _IDLE
         self.take(job, gpus)
         self.moved.update(evicted)
-        for other in sorted(evicted, key=lambda other: -self.sizes[other]):
-            self.place(other)
+        smaller = sorted(evicted, key=lambda other: -self.sizes[other])
+        return bool(gpus) and all(self._place(other) for other in smaller)
 
-    def _block(self, size: int) -> list[int]:
+    def _block(self, job: str) -> list[int]:
         """An aligned block within a server: idle by best fit, else the cheapest to clear."""
+        size, per_server = self.sizes[job], self.tree.gpus_per_server
         busy = self._busy(size)
         tightest = np.zeros(len(busy), dtype=np.int64)  # GPUs idle around it: the fewest fit best
         around = size
-        while around < self.tree.gpus_per_server:
+        while around < per_server:
             around *= 2
             idle = around - (self.owner.reshape(-1, around) != _IDLE).sum(axis=1)
             tightest += np.repeat(idle, around // size)
-        at = int(np.lexsort((tightest, busy))[0])
-        return list(range(at * size, (at + 1) * size))
+        blocks = per_server // size
+        rack, away = np.repeat(self.tree.rack, blocks), np.repeat(self._away(job), blocks)
+        order = self._order(busy, away, rack, tightest)
+        at = int(order[0]) if len(order) else 0
+        return list(range(at * size, (at + 1) * size)) if len(order) else []
 
-    def _servers(self, size: int) -> list[int]:
+    def _servers(self, job: str) -> list[int]:
         """Whole servers: the cheapest to clear, in one rack if it costs no migration more."""
-        per_server = self.tree.gpus_per_server
+        size, per_server = self.sizes[job], self.tree.gpus_per_server
         count, rack = size // per_server, self.tree.rack
         busy = self._busy(size, per_server)
-        cheapest = np.argsort(busy, kind="stable")
+        cheapest = self._order(busy, self._away(job), rack)
         best = cheapest[:count]
         idle = np.bincount(rack[busy == 0], minlength=len(self.tree.servers_per_rack))
         roomy = np.flatnonzero(idle >= count)
-        if len(roomy):  # the rack with the fewest idle servers that suffice
-            best = cheapest[rack[cheapest] == roomy[idle[roomy].argmin()]][:count]
-        return [gpu for at in best for gpu in range(at * per_server, (at + 1) * per_server)]
+        if len(roomy) and not (self.settled and job in self.home):
+            best = cheapest[rack[cheapest] == roomy[0]][:count]
+        if len(best) < count:
+            return []
+        return [gpu for at in sorted(best) for gpu in range(at * per_server, (at + 1) * per_server)]
+
+    def _order(self, busy: Ints, away: Bools, *then: Ints) -> Ints:
+        """Blocks that can be cleared, the best first."""
+        keys = (away, busy) if self.settled else (busy, away)
+        order = np.lexsort((*reversed(then), *reversed(keys)))
+        clear: Ints = order[busy[order] <= self.tree.gpus]
+        return clear
+
+    def _away(self, job: str) -> Bools:
+        """[servers] On which the job does not stand."""
+        away = np.ones(self.tree.servers, dtype=bool)
+        home = np.array(self.home.get(job, ()), dtype=np.int64)
+        away[home // self.tree.gpus_per_server] = False
+        return away
 
     def _busy(self, size: int, width: int | None = None) -> Ints:
         """[blocks of `width`] GPUs to clear for a job of `size`; too many where it may not.
@@ -144,7 +197,7 @@ class _Floor:
         Only smaller jobs move: then each move places less than the one that caused it.
         """
         holds = self.size[self.owner].reshape(-1, width or size)
-        busy: Ints = (holds > 0).sum(axis=1)
+        busy: Ints = (holds != 0).sum(axis=1)
         busy[holds.max(axis=1) >= size] = self.tree.gpus + 1
         return busy
 

@@ -8,12 +8,13 @@ flexible workers. All workers of a job stand on GPUs of one type, unless it mixe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from policies.problem import Bools, Ints, PlacementRule
 from policies.reason import Reason, because
+from raysched.subtrees import Need, Space, subtrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +66,14 @@ class Placed:
 def place(jobs: Sequence[Wanted], rooms: Sequence[Room]) -> dict[str, Placed]:
     """A placement for each job, jobs given in the order (submit time, id) in which ties break.
 
-    1. Jobs whose policy names servers take exactly these.
+    1. Jobs whose policy names servers take exactly these, and so do those with a subtree (BUDDY).
     2. Standing workers stay, on a type that their job may have; a job that shrinks gives some up.
     3. Base demands that are missing, whole or not at all, decreasing by GPUs of a worker. Where
        only fragments are left, flexible workers make room. A job whose type has no room for it
        goes to another one, if its policy names none.
     4. Flexible workers, in the same order, as many as fit on the type of the base.
     """
+    jobs = _on_subtrees(jobs, rooms)
     floor = _Floor(jobs, rooms)
     for row, job in enumerate(jobs):
         if job.servers is not None:
@@ -126,6 +128,37 @@ def _best_first(rooms: Sequence[Room]) -> list[str]:
         rate = min(room.gpu_rate for room in of_type)
         rank[gpu_type] = (all(room.on_loan for room in of_type), -rate, gpu_type)
     return sorted(rank, key=rank.__getitem__)
+
+
+def _on_subtrees(jobs: Sequence[Wanted], rooms: Sequence[Room]) -> Sequence[Wanted]:
+    """Jobs by buddy allocation, as if their policy had named the servers of their subtrees.
+
+    Subtrees know no types of GPU: where there are several, jobs are packed.
+    """
+    if len({room.gpu_type for room in rooms}) > 1:
+        return jobs
+    needs = {
+        job.job: Need(
+            job.job,
+            job.workers * job.gpus_per_worker,
+            job.gpus_per_worker,
+            {server: workers * job.gpus_per_worker for server, workers in job.standing.items()},
+        )
+        for job in jobs
+        if job.rule is PlacementRule.BUDDY and job.servers is None
+    }
+    gpus = {room.server: room.free_gpus for room in rooms}
+    for need in needs.values():
+        for server in need.standing.keys() & gpus.keys():
+            gpus[server] += need.standing[server]
+    spaces = [Space(room.server, gpus[room.server], room.on_loan) for room in rooms]
+    found = subtrees([*needs.values()], spaces) if needs else {}
+    return [
+        replace(job, servers={s: n // job.gpus_per_worker for s, n in found[job.job].items()})
+        if job.job in found
+        else job
+        for job in jobs
+    ]
 
 
 class _Floor:
@@ -336,11 +369,11 @@ class _Floor:
     def _tiers(self, job: Wanted, flexible: bool) -> Ints:
         """[servers] The order in which servers are tried: 0, 1, 2.
 
-        PACK: training, on loan. APART, elastic: on loan and empty or of the same group, training,
-        the other group; inelastic, and the base of one that mixes types (§6): training, on loan
-        and empty or of the base group, the other.
+        PACK: training, on loan, and so for BUDDY without a subtree. APART, elastic: on loan and
+        empty or of the same group, training, the other group; inelastic, and the base of one that
+        mixes types (§6): training, on loan and empty or of the base group, the other.
         """
-        if job.rule is PlacementRule.PACK:
+        if job.rule is not PlacementRule.APART:
             return self.on_loan.astype(np.int64)
         of_base = self.base_workers > 0
         empty = self.available == self.gpus

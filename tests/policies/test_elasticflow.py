@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.elasticflow import ElasticFlow
-from policies.problem import NO_MEMORY, PlanStep, Policy, PolicyError
+from policies.problem import NO_MEMORY, PlacementRule, PlanStep, Policy, PolicyError
 from policies.reason import because
 from tests.builders import job, on_loan, problem, training
 from tests.strategies import problems
@@ -110,6 +110,21 @@ def test_of_many_arrivals_the_first_are_admitted():
     jobs = [job(f"j{n}", 1, epoch_s=1, epochs=2) for n in range(5)]
     decision, _ = decide(due(jobs, [training(2)], {f"j{n}": 3 for n in range(5)}))
     assert sorted(decision.rejected) == ["j2", "j3", "j4"]
+
+
+def test_sizes_of_powers_of_two_stand_on_subtrees():
+    case = due([job("a", (1, 4)), job("b", (1, 4))], [training(8)], {"a": 999})
+    for powers_of_two, rule in ((True, PlacementRule.BUDDY), (False, PlacementRule.PACK)):
+        decision, _ = decide(case, replace(EXACT, powers_of_two=powers_of_two))
+        assert {a.placement for a in decision.allocations.values()} == {rule}
+
+
+@pytest.mark.parametrize(("within_s", "plan"), [(4, [(0, 1), (1, 4)]), (8, [(0, 1), (6, 4)])])
+def test_a_curve_that_is_not_concave(within_s, plan):
+    """Two GPUs gain nothing and are no size; four are five times as fast: 1 + 3 * 5 = 6 + 2 * 5."""
+    a = job("a", (1, 4), epoch_s=[1, 1, 1, 1 / 5], epochs=16)
+    decision, _ = decide(due([a], [training(4)], {"a": within_s}))
+    assert promises(decision) == {"a": plan}
 
 
 @pytest.mark.parametrize("epochs", [0, 1])
@@ -278,7 +293,9 @@ def test_far_deadlines_have_longer_slots():
 
 def test_an_empty_cluster_and_no_jobs():
     assert sizes(decide(due([job("a")], [], {}))[0]) == {"a": 0}
-    assert list(decide(due([job("a")], [], {"a": 99}))[0].rejected) == ["a"]
+    decision, memory = decide(due([job("a")], [training(0)], {"a": 99}))
+    assert "on the 0 GPUs of the training pool" in why(decision, "a")
+    assert decision.review_at_s is None and memory["jobs"] == []
     assert sizes(decide(due([], [training(4)], {}))[0]) == {}
 
 
