@@ -6,26 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.curves import curve_start
 from policies.problem import Bools, Floats, Ints, Jobs
 from policies.rolling_horizon_model import Model, Plans, loads_gpus, model_of, progress
+from policies.sizes import sizes_among
 from policies.standing import kept
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """[jobs, sizes] each, ascending; each job has at least one legal size."""
+    """[jobs, sizes] each, ascending; each job has at least one size, those with less are padded."""
 
-    legal: Bools  # in K and the job's range, and faster than every smaller one
+    legal: Bools  # whether there is a size
     workers: Ints  # 0 where not legal
     gpus: Ints
     left_s: Floats  # to the job's end at this size throughout; inf where not legal
 
     @property
     def least_gpus(self) -> Ints:
-        """[jobs] GPUs of the smallest legal size: n_min."""
-        first = self.legal.argmax(axis=1)[:, None]
-        least: Ints = np.take_along_axis(self.gpus, first, axis=1)[:, 0]
+        """[jobs] GPUs of the smallest size: n_min."""
+        least: Ints = self.gpus[:, 0]
         return least
 
 
@@ -37,19 +36,17 @@ def sizes_of(jobs: Jobs, max_nodes: int, unit_gpus: int | None) -> Sizes:
     nodes = 2 ** np.arange(max_nodes.bit_length())
     worker_gpus = jobs.gpus_per_worker[:, None]
     gpus = nodes * (worker_gpus if unit_gpus is None else unit_gpus)
-    workers = gpus // worker_gpus
-    low, high = jobs.min_workers[:, None], jobs.max_workers[:, None]
-    legal = (gpus % worker_gpus == 0) & (low <= workers) & (workers <= high)
-    none = ~legal.any(axis=1)
-    legal[none, 0], workers[none, 0] = True, jobs.min_workers[none]
+    candidate = np.nonzero(gpus % worker_gpus == 0)
+    job, workers, epoch_s = sizes_among(jobs, candidate[0], (gpus // worker_gpus)[candidate])
 
-    entry = curve_start(jobs)[:, None] + np.where(legal, workers - low, 0)
-    epoch_s = np.where(legal, jobs.curves.epoch_s[entry], np.inf)
-    legal[:, 1:] &= epoch_s[:, 1:] < np.minimum.accumulate(epoch_s, axis=1)[:, :-1]
-    workers = np.where(legal, workers, 0)
+    counts = np.bincount(job, minlength=len(jobs))
+    column = np.arange(len(job)) - (np.cumsum(counts) - counts)[job]
+    legal = np.arange(counts.max(initial=1)) < counts[:, None]
+    padded = np.zeros(legal.shape, dtype=np.int64)
+    padded[job, column] = workers
     left_s = np.full(legal.shape, np.inf)
-    np.multiply(jobs.remaining_epochs[:, None], epoch_s, out=left_s, where=legal)
-    return Sizes(legal, workers, workers * worker_gpus, left_s)
+    left_s[job, column] = jobs.remaining_epochs[job] * epoch_s
+    return Sizes(legal, padded, padded * worker_gpus, left_s)
 
 
 def admitted(jobs: Jobs, sizes: Sizes, capacity_gpus: int) -> Bools:

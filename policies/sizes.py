@@ -1,4 +1,4 @@
-"""The sizes that jobs may have, and their speeds: from curves to lists of GPUs and rates."""
+"""The sizes that jobs may have and their speeds, for every policy that picks among them."""
 
 from __future__ import annotations
 
@@ -26,26 +26,22 @@ class Sizes:
     def of(cls, jobs: Jobs, powers_of_two: bool) -> Sizes:
         """From min to max workers at the present batch size, those that are worth their GPUs.
 
-        With `powers_of_two` only these numbers of workers, or the minimum where none lies in the
-        range. A size no faster than a smaller one is left out: the job would gain nothing.
+        With `powers_of_two` only these numbers of workers.
         """
         span = jobs.max_workers - jobs.min_workers + 1
         job = np.repeat(np.arange(len(jobs)), span)
-        extra = np.arange(len(job)) - np.repeat(np.cumsum(span) - span, span)
-        workers = jobs.min_workers[job] + extra
+        workers = np.arange(len(job)) - np.repeat(np.cumsum(span) - span - jobs.min_workers, span)
         if powers_of_two:
-            kept = (workers & (workers - 1)) == 0
-            kept |= (extra == 0) & (np.bincount(job[kept], minlength=len(jobs)) == 0)[job]
-            job, extra, workers = job[kept], extra[kept], workers[kept]
-        rate = 1.0 / jobs.curves.epoch_s[curve_start(jobs)[job] + extra]
-        faster = _faster(job, rate)
-        job, gpus = job[faster], (workers * jobs.gpus_per_worker[job])[faster]
+            power = (workers & (workers - 1)) == 0
+            job, workers = job[power], workers[power]
+        job, workers, epoch_s = sizes_among(jobs, job, workers)
+        gpus = workers * jobs.gpus_per_worker[job]
         first = np.searchsorted(job, np.arange(len(jobs)))
         counts = np.bincount(job, minlength=len(jobs)) + 1
         return cls(
             offset=np.concatenate(([0], np.cumsum(counts))),
             gpus=np.insert(gpus, first, 0),
-            rate=np.insert(rate[faster], first, 0.0),
+            rate=np.insert(1.0 / epoch_s, first, 0.0),
         )
 
     def gpus_of(self, job: int) -> Ints:
@@ -83,16 +79,34 @@ class Sizes:
         return self.rate[self.offset[1:] - 1]
 
 
+def sizes_among(jobs: Jobs, job: Ints, workers: Ints) -> tuple[Ints, Ints, Floats]:
+    """The sizes that jobs may have among those given, job after job: job, workers, epoch_s.
+
+    Given are numbers of workers, ascending within a job. A job has those in its range, or its
+    minimum where none is. One no faster than a smaller one is left out: nothing would be gained.
+    """
+    inside = (jobs.min_workers[job] <= workers) & (workers <= jobs.max_workers[job])
+    job, workers = job[inside], workers[inside]
+    none = np.flatnonzero(np.bincount(job, minlength=len(jobs)) == 0)
+    if len(none):
+        job = np.concatenate((job, none))
+        order = np.argsort(job, kind="stable")
+        job, workers = job[order], np.concatenate((workers, jobs.min_workers[none]))[order]
+    epoch_s = jobs.curves.epoch_s[curve_start(jobs)[job] + workers - jobs.min_workers[job]]
+    faster = _faster(job, epoch_s)
+    return job[faster], workers[faster], epoch_s[faster]
+
+
 @njit(types.boolean[::1](_INTS, _FLOATS), cache=True)
-def _faster(job, rate):  # type: ignore[no-untyped-def]
-    """Which entries exceed all earlier ones of the same job."""
+def _faster(job, epoch_s):  # type: ignore[no-untyped-def]
+    """Which entries fall below all earlier ones of the same job."""
     faster = np.empty(len(job), np.bool_)
-    highest = 0.0
+    shortest_s = np.inf
     for at in range(len(job)):
         if at > 0 and job[at] != job[at - 1]:
-            highest = 0.0
-        faster[at] = rate[at] > highest
-        highest = max(highest, rate[at])
+            shortest_s = np.inf
+        faster[at] = epoch_s[at] < shortest_s
+        shortest_s = min(shortest_s, epoch_s[at])
     return faster
 
 
