@@ -52,10 +52,8 @@ def _split(begin, free, count, piece):  # type: ignore[no-untyped-def]
     at = np.searchsorted(begin[: count + 1], piece)
     if begin[at] == piece:
         return at, count
-    for later in range(count, at - 1, -1):
-        begin[later + 1] = begin[later]
-    for later in range(count - 1, at - 1, -1):
-        free[later + 1] = free[later]
+    begin[at + 1 : count + 2] = begin[at : count + 1].copy()
+    free[at + 1 : count + 1] = free[at:count].copy()
     begin[at], free[at] = piece, free[at - 1]
     return at, count + 1
 

@@ -160,13 +160,8 @@ def _fill_all(  # type: ignore[no-untyped-def]
 ):
     """Fill job after job; each takes its plan off `free`."""
     failed, used = SATISFIED, len(piece)
-    begin, end, piece, size, done = (
-        begin.copy(),
-        end.copy(),
-        piece.copy(),
-        size.copy(),
-        done.copy(),
-    )
+    begin, end, done = begin.copy(), end.copy(), done.copy()
+    piece, size = piece.copy(), size.copy()
     at, left, count = segments(free)
     fitting, runs = np.empty((2, len(edge_s)), np.int64), np.empty((2, len(edge_s)), np.int64)
     for i in order:

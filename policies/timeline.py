@@ -103,10 +103,9 @@ class Steps:
         """On the pieces from now to each deadline, with the largest sizes within the workers."""
         job = np.repeat(self.rows, self.counts)
         piece = np.searchsorted(timeline.start_s, self.start_s)
-        over = np.append(
-            (piece[1:] == piece[:-1]) & (job[1:] == job[:-1]), [False] * bool(len(job))
-        )
-        ahead = (piece < pieces[job]) & ~over  # not over: before now, or after the deadline
+        follows = np.append(job[1:], -1) == job
+        over = follows & (np.append(piece[1:], -1) == piece)  # the next one begins before now too
+        ahead = (piece < pieces[job]) & ~over
         job, piece = job[ahead], piece[ahead]
         size = sizes.within(job, self.workers[ahead] * jobs.gpus_per_worker[job])
         counts = np.bincount(job, minlength=len(jobs))

@@ -48,6 +48,7 @@ def subtrees(needs: Sequence[Need], spaces: Sequence[Space]) -> dict[str, dict[s
     for need in needs:
         if need.job not in fits:
             _hold(left, need.standing)
+    left = {server: max(gpus, 0) for server, gpus in left.items()}  # GPUs may have been lost
     lent = sum(space.on_loan for space in spaces)
     tree = Tree((len(spaces) - lent, lent), per_server)
     held, loose, taken = _numbered(fitting, left, per_server)

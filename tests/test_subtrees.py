@@ -73,6 +73,11 @@ def test_servers_of_other_sizes_and_sizes_that_are_no_powers_of_two():
     assert all(len(servers) == 1 for servers in placed.values())
 
 
+def test_where_others_hold_more_than_is_left_nothing_is_placed():
+    found = place([buddy("a", 2)], [Room("t1", 2, -1), Room("t2", 2, 2)])
+    assert found["a"].servers == {"t2": 2}
+
+
 def test_what_finds_no_subtree_is_packed():
     assert where([buddy("a", 8)], t1=6, t2=3) == {"a": {"t1": 5, "t2": 3}}
 
