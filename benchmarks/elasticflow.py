@@ -22,7 +22,7 @@ from benchmarks.problems import (
 from benchmarks.row import Row, Target
 from policies.elasticflow import ElasticFlow
 from policies.problem import NO_MEMORY, Decision, Floats, Ints, Memory, Problem
-from policies.share import SATISFIED, Claims, Plans, minimum_shares
+from policies.share import SATISFIED, Claims, Filled, Plans, minimum_shares
 from policies.sizes import Sizes
 from policies.timeline import Timeline
 from tests.policies.literal_share import literal_shares
@@ -118,7 +118,9 @@ class _Fill:
         due = int(np.isfinite(jobs.deadline_s).sum())
         order = np.argsort(jobs.deadline_s, kind="stable")[:due]
         last_s = float(jobs.deadline_s[order[-1]])
-        timeline = Timeline.until(case.now_s, last_s, POLICY.slot_s, POLICY.horizon_slots)
+        timeline = Timeline.until(
+            case.now_s, last_s, POLICY.slot_s, POLICY.horizon_slots, np.zeros(0)
+        )
         needed = jobs.remaining_epochs + np.minimum(POLICY.boundary_epochs, jobs.remaining_epochs)
         sizes = Sizes.of(jobs, POLICY.powers_of_two)
         claims = timeline.claims(sizes, jobs.deadline_s, needed)
@@ -131,11 +133,9 @@ class _Fill:
 
     def compiled(self) -> tuple[Plans, int | None]:
         """The plans by the policy's kernel, and who misses its deadline."""
-        plans, length_s = Plans.empty(self.claims), self.timeline.length_s
-        failed = minimum_shares(
-            length_s, self.free_gpus, self.order, self.claims, plans, late=False
-        )
-        return plans, None if failed == SATISFIED else failed
+        nothing = Filled(Plans.empty(len(self.claims.pieces)), self.free_gpus)
+        filled = minimum_shares(self.timeline.length_s, nothing, self.order, self.claims)
+        return filled.plans, None if filled.failed == SATISFIED else filled.failed
 
 
 def _check(
@@ -152,5 +152,8 @@ def _check(
     compiled, compiled_failed = fill.compiled()
     require(compiled_failed == failed, f"{compiled_failed} fails, by the naive form {failed}")
     for row, plan in plans.items():
-        require(compiled.of(row).tolist() == plan, f"the plans of {case.jobs.ids[row]} differ")
+        pieces = int(fill.claims.pieces[row])
+        require(
+            compiled.of(row, pieces).tolist() == plan, f"the plans of {case.jobs.ids[row]} differ"
+        )
     return {"rejected": float(refused)}

@@ -95,8 +95,8 @@ FAULTS = (
         "buddy-subtree-split",
         "a job that shrinks keeps the middle of its subtree",
         "raysched/buddy.py",
-        "floor.take(job, gpus[: wanted[job]])",
-        "floor.take(job, gpus[(len(gpus) - wanted[job]) // 2 :][: wanted[job]])",
+        "floor.take(job, held[job][: wanted[job]])",
+        "floor.take(job, held[job][(len(held[job]) - wanted[job]) // 2 :][: wanted[job]])",
         "tests/test_buddy.py",
     ),
     Fault(

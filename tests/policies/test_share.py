@@ -231,8 +231,7 @@ def test_spare_gpus_go_where_each_of_them_costs_least():
     gpus, rate = [0, 1, 2, 0, 2, 4], [0, 1, 1.1, 0, 1, 1.3]
     sizes = Sizes(np.array([0, 3, 6]), np.array(gpus), np.array(rate))
     claims = claims_of(sizes, [2, 2], [1.25, 1.25], last_s=[0.25, 0.25])
-    _, plans, free = filled(5, claims, 2)
-    first, _ = grown(5, claims, plans, free, 2)
+    first, _ = grown(5, claims, filled(5, claims, 2), 2)
     assert first.tolist() == [1, 2]
 
 
@@ -245,8 +244,8 @@ def test_what_was_free_for_a_candidate_is_looked_at_again():
 
 def test_who_starts_pays_no_resize():
     claims = claims_of(sizes_of([2, 3], [2, 3]), [3, 3], [6, 6])
-    _, plans, free = filled(4, claims, 3)
-    sizes, _ = grown(3, claims, plans, free, 3, resize_s=0.5, standing=np.array([1, 0]))
+    standing = np.array([1, 0])
+    sizes, _ = grown(3, claims, filled(4, claims, 3), 3, resize_s=0.5, standing=standing)
     assert sizes.tolist() == [1, 2]
 
 
