@@ -1,0 +1,1 @@
+"""Schedulers that the five systems are compared with, as policies of the same contract."""
