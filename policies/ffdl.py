@@ -125,7 +125,7 @@ class Ffdl:
     def _scale(self, problem: Problem) -> Decision:
         """Admit jobs, then run the optimizer on the final set."""
         jobs, capacity = problem.jobs, problem.servers.total_gpus
-        rates = scaling(jobs, self.max_gpus)
+        rates = self._rates(jobs)
         smallest_gpus = rates.sizes.smallest_gpus
         admission = _admit(jobs, smallest_gpus, capacity, self.after_infeasible == "stop")
         entry, sizes = rates.only(admission.runs)
@@ -136,6 +136,10 @@ class Ffdl:
         return Decision(
             allocations | waits, rejected, objective=solution.value, bound=solution.bound
         )
+
+    def _rates(self, jobs: Jobs) -> Scaling:
+        """The sizes that the optimizer chooses from."""
+        return scaling(jobs, self.max_gpus)
 
     def _turned_away(
         self, jobs: Jobs, smallest_gpus: Ints, passed: list[_Passed]
