@@ -20,13 +20,28 @@ from loaning.forecast import Forecast, forecast_rps
 from loaning.hysteresis import LowDemand
 from loaning.problem import NO_MEMORY, LoanDecision, LoaningError, LoanProblem, Memory
 from loaning.reclaim import Chooser, choose_aryl, reclaim
+from loaning.reclaim_baselines import (
+    choose_largest_size,
+    choose_random,
+    choose_smallest_count,
+    choose_smallest_size,
+    choose_static,
+)
 from loaning.reclaim_exact import choose_exact
 from policies.reason import Number, Reason, because
 
 NOISE_WINDOWS = 3
 """A trend is read over this many smoothing windows at the least, however short the lead."""
 
-CHOOSERS: dict[str, Chooser] = {"aryl": choose_aryl, "exact": choose_exact}
+CHOOSERS: dict[str, Chooser] = {
+    "aryl": choose_aryl,
+    "exact": choose_exact,
+    "random": choose_random,
+    "smallest_count_first": choose_smallest_count,
+    "static": choose_static,
+    "smallest_size_first": choose_smallest_size,
+    "largest_size_first": choose_largest_size,
+}
 """Ways of choosing the servers to return, by the name of the parameter `reclaim`."""
 
 
@@ -54,9 +69,17 @@ class Aryl:
     """Lend only once demand has been low for this long."""
     period_s: float | None = None
     """Period of the demand where one is known: a day, 86,400."""
-    reclaim: Literal["aryl", "exact"] = "aryl"
-    """How servers are chosen: the paper's Algorithm 1, or the fewest preemptions that a capped
-    search finds, never more than Algorithm 1."""
+    reclaim: Literal[
+        "aryl",
+        "exact",
+        "random",
+        "smallest_count_first",
+        "static",
+        "smallest_size_first",
+        "largest_size_first",
+    ] = "aryl"
+    """How servers are chosen: the paper's Algorithm 1; the fewest preemptions that a capped
+    search finds, never more than Algorithm 1; or one of the baselines (`reclaim_baselines`)."""
 
     def __post_init__(self) -> None:
         _require("headroom", self.headroom, 0 < self.headroom <= 1, "in (0, 1]")

@@ -182,5 +182,7 @@ class TestOrchestrator:
         assert exact.reason.numbers["bound"] == 1
 
     def test_another_way_is_refused_by_name(self):
-        with pytest.raises(LoaningError, match=r"^reclaim is 'random'; it must be aryl or exact"):
-            Aryl(reclaim="random")  # type: ignore[arg-type]
+        with pytest.raises(
+            LoaningError, match=r"^reclaim is 'fewest'; it must be aryl or exact or random"
+        ):
+            Aryl(reclaim="fewest")  # type: ignore[arg-type]
