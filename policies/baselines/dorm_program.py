@@ -81,7 +81,8 @@ def solve(program: Program, nodes: int) -> tuple[Found | None, bool]:
         return None, capped
     used = float(gpus @ flat)
     # GPUs are whole, and all changes together cost at most half of one.
-    bound = max(used, float(np.floor(-result.mip_dual_bound + 0.5 + _ROUNDING)))
+    bound = float(np.floor(-result.mip_dual_bound + 0.5 + _ROUNDING))
+    bound = min(max(used, bound), float(program.server_gpus.sum()))
     return Found(workers, used, bound, loss, changed), capped
 
 
