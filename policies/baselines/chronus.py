@@ -121,6 +121,7 @@ class Chronus:
         lease = math.floor((problem.now_s - origin_s) / self.lease_s + _ROUNDING)
         workers = np.where(jobs.workers > 0, jobs.workers, jobs.requested_workers)
         left_s = self.margin * remaining_s(jobs, workers)
+        needed = np.ceil(np.minimum(left_s / useful_s - _ROUNDING, MOST_LEASES + 1))
         usable = np.floor((jobs.deadline_s - origin_s) / self.lease_s + _ROUNDING) - lease
         return _View(
             jobs=jobs,
@@ -130,9 +131,7 @@ class Chronus:
             starts=known.get("lease") != lease,
             workers=workers,
             left_s=left_s,
-            needed=np.ceil(np.minimum(left_s / useful_s - _ROUNDING, MOST_LEASES + 1)).astype(
-                np.int64
-            ),
+            needed=needed.astype(np.int64),
             usable=np.clip(usable, 0, MOST_LEASES).astype(np.int64),
         )
 
