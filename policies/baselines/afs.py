@@ -51,8 +51,10 @@ class Afs:
 
         (T_b(k + 1) - T_b(k)) / T_b(k + 1)  >  (T_a(k + 1) - T_a(k)) / T_a(k).
 
-    Each step goes to the job that is left after comparing all in the order of arrival. A first
-    step is the whole minimum and a later one a worker; the ratios are divided by its GPUs.
+    A step is one worker, and its ratio is divided by its GPUs; but the first is the whole
+    minimum, and its ratio is 1 throughout, so that nobody waits because it starts on several.
+    The rule can go round in a circle. So those with GPUs are compared in the order of arrival,
+    and the winner with the first of the others, who would starve in one long row.
 
     Both readings: a step that adds no throughput is not taken, which neither source says. Sizes
     end at `max_workers`: for the unbounded elasticity that 004 gives AFS, submit such jobs.
@@ -138,18 +140,13 @@ def _by_pairs(jobs: Jobs, factors: _Factors, capacity_gpus: int) -> Ints:
 
 @njit(types.boolean(_STEPS, _FLOATS, types.int64, types.int64), cache=True)
 def _first(steps, alone_s, j, best):  # type: ignore[no-untyped-def]
-    """Whether job j comes before job `best`, which arrived earlier."""
+    """Whether job j comes before job `best`, which arrived earlier; both have GPUs."""
     now, ahead, gpus = steps
-    if now[j] == 0 and now[best] == 0:
-        return alone_s[j] / ahead[j] < alone_s[best] / ahead[best] * _LESS
-    if now[j] == 0 or now[best] == 0:  # a job without GPUs never ends
-        j_sooner = now[best] == 0
-    else:
-        j_sooner = alone_s[j] / now[j] < alone_s[best] / now[best] * _LESS
-    a, b = (j, best) if j_sooner else (best, j)
+    sooner = alone_s[j] / now[j] < alone_s[best] / now[best] * _LESS
+    a, b = (j, best) if sooner else (best, j)
     gain_a = (ahead[a] - now[a]) / now[a] / gpus[a]
     gain_b = (ahead[b] - now[b]) / ahead[b] / gpus[b]
-    return (gain_a < gain_b * _LESS) != j_sooner
+    return (gain_a < gain_b * _LESS) != sooner
 
 
 @njit(
@@ -161,11 +158,19 @@ def _fill_by_pairs(least, most, gpus, alone_s, start, factor, free):  # type: ig
     workers = np.zeros(len(least), np.int64)
     now, ahead, step_gpus = np.zeros(len(least)), factor[start], least * gpus
     while True:
-        best = -1
+        best, waits = -1, -1
         for j in range(len(least)):
-            wants = workers[j] < most[j] and step_gpus[j] <= free and ahead[j] > now[j]
-            if wants and (best < 0 or _first((now, ahead, step_gpus), alone_s, j, best)):
+            if workers[j] == most[j] or step_gpus[j] > free or ahead[j] <= now[j]:
+                continue
+            if workers[j] == 0:
+                if waits < 0 or alone_s[j] / ahead[j] < alone_s[waits] / ahead[waits] * _LESS:
+                    waits = j
+            elif best < 0 or _first((now, ahead, step_gpus), alone_s, j, best):
                 best = j
+        if waits >= 0 and (
+            best < 0 or (ahead[best] - now[best]) / now[best] / step_gpus[best] < _LESS
+        ):
+            best = waits
         if best < 0:
             return workers
         free -= step_gpus[best]

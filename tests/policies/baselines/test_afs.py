@@ -63,7 +63,7 @@ class TestAryl:
     def test_gains_count_by_gpu(self):
         """A worker of 2 GPUs that adds 1.6 loses to one of 1 GPU that adds .9."""
         jobs = [job("wide", (1, 2), gpus=2, epoch_s=[18, 10]), job("b", (1, 2), epoch_s=[19, 10])]
-        assert sizes(decided(ARYL, problem(jobs, [training(4)]))) == {"wide": 1, "b": 2}
+        assert sizes(decided(ARYL, problem(jobs, [training(5)]))) == {"wide": 1, "b": 2}
 
     def test_a_step_that_adds_nothing_is_not_taken(self):
         decision = decided(ARYL, problem([job("a", (1, 3), epoch_s=[8, 5, 6])], [training(3)]))
@@ -105,6 +105,19 @@ class TestOriginal:
             "gives up its 1 workers: others come first; it needs 1 GPUs, 0 are free"
         )
 
+    def test_a_start_counts_as_one_whatever_its_gpus(self):
+        """b needs 4 GPUs to start, and gets them before a's third."""
+        jobs = [job("a", (1, 9)), job("b", (2, 9), gpus=2, epochs=9)]
+        assert sizes(decided(ORIGINAL, problem(jobs, [training(6)]))) == {"a": 2, "b": 2}
+
+    def test_nobody_starves_while_others_grow(self):
+        """The shortest takes its second worker first, then all start before anyone's third."""
+        jobs = [job(f"j{n}", (1, 9), epochs=epochs) for n, epochs in enumerate((9, 2, 8, 4, 1, 7))]
+        for gpus in range(2, 13):
+            workers = sizes(decided(ORIGINAL, problem(jobs, [training(gpus)])))
+            assert sum(n > 0 for n in workers.values()) == min(gpus - 1, 6)
+            assert workers["j4"] >= 2
+
     def test_ties_go_to_the_earliest_submitted(self):
         jobs = [job(name, 1) for name in "abc"]
         assert sizes(decided(ORIGINAL, problem(jobs, [training(2)]))) == {"a": 1, "b": 1, "c": 0}
@@ -138,20 +151,21 @@ def by_the_rule(case):
         return 1 if size[j] else low[j]
 
     def better(j, best):
-        if not size[j] and not size[best]:
-            return work[j] / low[j] < work[best] / low[best] * LESS
-        left = {x: work[x] / size[x] if size[x] else float("inf") for x in (j, best)}
+        left = {x: work[x] / size[x] for x in (j, best)}
         a, b = (j, best) if left[j] < left[best] * LESS else (best, j)
-        # step / (size + step) / GPUs of the step > step / size / GPUs of the step, in integers
-        b_wins = size[a] * gpus[a] > (size[b] + step(b)) * gpus[b]
-        return (b if b_wins else a) == j
+        # 1 / (size + 1) / GPUs of a worker > 1 / size / GPUs of a worker
+        return (b if size[a] * gpus[a] > (size[b] + 1) * gpus[b] else a) == j
 
     while True:
-        best = None
-        for j in range(len(jobs)):
-            fits = step(j) * gpus[j] <= free and size[j] < high[j]
-            if fits and (best is None or better(j, best)):
-                best = j
+        fits = [j for j in range(len(jobs)) if size[j] < high[j] and step(j) * gpus[j] <= free]
+        best = waits = None
+        for j in fits:
+            if size[j]:
+                best = j if best is None or better(j, best) else best
+            elif waits is None or work[j] / low[j] < work[waits] / low[waits] * LESS:
+                waits = j
+        if waits is not None and (best is None or size[best] * gpus[best] > 1):
+            best = waits
         if best is None:
             return size
         free -= step(best) * gpus[best]

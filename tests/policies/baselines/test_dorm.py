@@ -121,7 +121,9 @@ def test_where_nothing_meets_the_limits_running_jobs_keep_what_they_have():
 
 def test_jobs_that_lost_a_server_may_move_without_being_counted():
     jobs = [job("lost", (1, 2), running=2, on={"t1": 1}), job("stays", (1, 2), on={"t2": 2})]
-    decision = decided(Dorm(adjusted_share=0.0), problem(jobs, [training(2), training(2)]))
+    decision = decided(
+        Dorm(fairness_loss=1.0, adjusted_share=0.0), problem(jobs, [training(2), training(2)])
+    )
     assert sizes(decision) == {"lost": 2, "stays": 2}
 
 

@@ -74,6 +74,10 @@ def test_factors_count_from_the_largest_batch_on_one_gpu_as_those_of_ffdl():
     )
 
 
+def test_k_max_limits_growth():
+    assert sizes(decided(FfdlFixed(max_gpus=2), TWO)) == {"a": 2, "b": 2}
+
+
 def test_a_random_batch_size_is_the_jobs_for_life():
     policy = FfdlFixed(batch="random", interval_s=None)
     jobs = [job(f"job{number}", (1, 2)) for number in range(20)]

@@ -56,7 +56,7 @@ def test_remaining_work_weighs():
 def test_gains_count_by_gpu():
     """A worker of 3 GPUs that saves 12 s loses to one of 1 GPU that saves 5 s."""
     jobs = [job("wide", (1, 2), gpus=3, epoch_s=24), job("b", (1, 2), epoch_s=10)]
-    assert sizes(decided(Optimus(), problem(jobs, [training(6)]))) == {"wide": 1, "b": 2}
+    assert sizes(decided(Optimus(), problem(jobs, [training(7)]))) == {"wide": 1, "b": 2}
 
 
 def test_nobody_is_slowed_down_by_more_workers():

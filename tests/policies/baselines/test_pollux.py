@@ -80,6 +80,7 @@ def test_none_has_more_than_twice_what_it_ever_had():
     for expected in (1, 2, 4, 8):
         decision, memory = Pollux().decide(case, memory)
         assert sizes(decision) == {"a": expected}
+        assert memory == {"version": 1, "jobs": {"a": [0, expected]}}
     assert sizes(Pollux().decide(case, NO_MEMORY)[0]) == {"a": 1}
 
 

@@ -52,6 +52,12 @@ def test_where_nobody_loses_by_waiting_the_shortest_runs():
     )
 
 
+def test_worth_counts_by_the_slot():
+    """3 / 1.04 in 4 slots is less a slot than 1 / 1.01 in one."""
+    jobs = [job("long", 1, epochs=4, utility=(6.0, 0.0, 0.0)), job("short", 1)]
+    assert sizes(decided(SLOTS, problem(jobs, [training(1)]))) == {"long": 0, "short": 1}
+
+
 def test_who_loses_by_waiting_goes_before_who_does_not_though_it_is_longer():
     """Ends after 40 s at u = 8 / 2; a slot later 8 / (1 + e): decay 1.85. Cost of the other:
     1 slot x 1.85, so it ranks at (0.5 x 0.99 - 0.5 x 1.85) / 1 < 0."""
