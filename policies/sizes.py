@@ -20,13 +20,14 @@ class Sizes:
 
     offset: Ints  # [jobs + 1]
     gpus: Ints  # [sizes] of all workers
-    rate: Floats  # [sizes] epochs a second, strictly ascending within a job
+    rate: Floats  # [sizes] epochs a second, strictly ascending within a job (see `of`)
 
     @classmethod
-    def of(cls, jobs: Jobs, powers_of_two: bool) -> Sizes:
+    def of(cls, jobs: Jobs, powers_of_two: bool, *, slower: bool = False) -> Sizes:
         """From min to max workers at the present batch size, those that are worth their GPUs.
 
-        With `powers_of_two` only these numbers of workers.
+        With `powers_of_two` only these numbers of workers, or the minimum where none lies in the
+        range. With `slower` a size no faster than a smaller one stays, and rates do not ascend.
         """
         span = jobs.max_workers - jobs.min_workers + 1
         job = np.repeat(np.arange(len(jobs)), span)
@@ -34,7 +35,7 @@ class Sizes:
         if powers_of_two:
             power = (workers & (workers - 1)) == 0
             job, workers = job[power], workers[power]
-        job, workers, epoch_s = sizes_among(jobs, job, workers)
+        job, workers, epoch_s = sizes_among(jobs, job, workers, slower=slower)
         gpus = workers * jobs.gpus_per_worker[job]
         first = np.searchsorted(job, np.arange(len(jobs)))
         counts = np.bincount(job, minlength=len(jobs)) + 1
@@ -79,11 +80,14 @@ class Sizes:
         return self.rate[self.offset[1:] - 1]
 
 
-def sizes_among(jobs: Jobs, job: Ints, workers: Ints) -> tuple[Ints, Ints, Floats]:
+def sizes_among(
+    jobs: Jobs, job: Ints, workers: Ints, *, slower: bool = False
+) -> tuple[Ints, Ints, Floats]:
     """The sizes that jobs may have among those given, job after job: job, workers, epoch_s.
 
     Given are numbers of workers, ascending within a job. A job has those in its range, or its
-    minimum where none is. One no faster than a smaller one is left out: nothing would be gained.
+    minimum where none is. One no faster than a smaller one is left out, as nothing would be
+    gained, unless `slower`.
     """
     inside = (jobs.min_workers[job] <= workers) & (workers <= jobs.max_workers[job])
     job, workers = job[inside], workers[inside]
@@ -93,6 +97,8 @@ def sizes_among(jobs: Jobs, job: Ints, workers: Ints) -> tuple[Ints, Ints, Float
         order = np.argsort(job, kind="stable")
         job, workers = job[order], np.concatenate((workers, jobs.min_workers[none]))[order]
     epoch_s = jobs.curves.epoch_s[curve_start(jobs)[job] + workers - jobs.min_workers[job]]
+    if slower:
+        return job, workers, epoch_s
     faster = _faster(job, epoch_s)
     return job[faster], workers[faster], epoch_s[faster]
 
