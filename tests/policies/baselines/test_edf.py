@@ -2,6 +2,7 @@
 
 import math
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -76,8 +77,12 @@ def test_a_size_that_is_slower_is_not_taken():
 def test_in_the_published_reading_it_is():
     jobs = [job("a", (1, 8), epoch_s=FALLING_OFF)]
     assert sizes(decide(jobs, [training(8)], Edf(reading="published"))) == {"a": 8}
+
+
+def test_there_is_no_other_reading():
+    parameters: dict[str, Any] = {"reading": "exact"}
     with pytest.raises(PolicyError, match="reading is 'exact'; use 'clean' or 'published'"):
-        Edf(**{"reading": "exact"})
+        Edf(**parameters)
 
 
 def test_sizes_count_in_workers_and_fit_in_gpus():
