@@ -1,0 +1,168 @@
+"""Themis: leases on GPUs to those whose finish is delayed most by sharing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from policies.baselines.fixed_sizes import requested_gpus, take
+from policies.baselines.words import change
+from policies.checks import check
+from policies.curves import curve_start, remaining_s
+from policies.problem import (
+    Allocation,
+    Bools,
+    Decision,
+    Floats,
+    Ints,
+    Jobs,
+    Memory,
+    PolicyError,
+    Problem,
+)
+from policies.reason import because
+
+_VERSION = 1
+_NOTHING: Memory = {"lease_ends_s": 0.0, "jobs": {}}
+_LEAST_S = 1e-3  # that a job has left, so that its rho is a number
+_HALVINGS = 100  # of the interval that holds rho: to the last bit of a float
+
+
+@dataclass(frozen=True)
+class Themis:
+    """001 §6.1 "Themis" (Mahajan et al., NSDI 2020): finish-time fairness, in Gavel's form.
+
+    rho of a job is its time from submission to its end, over the time that this takes on 1/m of
+    the cluster, of m jobs; sharing is fair where rho is 1. A job runs on the size that it asked
+    for, for a share of the time. When leases end, the shares are found that make the largest rho
+    least (`fair_shares`), and jobs are leased their GPUs by falling share; one that does not fit
+    is skipped. The rho of a job that is held back rises, and with it its share, until it is served.
+    Within a lease nobody is preempted, and who waits starts on GPUs that fall free.
+
+    The memory is the end of the leases and of each job the isolated time of what it has done, its
+    epochs left, and the part of its size that 1/m of the cluster is. NSDI 2020's auction and its
+    partial visibility are left out as in 001, which follows Gavel's Themis. Departures from the
+    simulator of 001: it divides by an isolated number of iterations, here by seconds; it takes
+    arrivals in only where leases end.
+    """
+
+    lease_s: float = 240.0
+
+    name: ClassVar[str] = "themis"
+    source: ClassVar[str] = "001 §6.1 (Themis)"
+    default_loaning: ClassVar[str] = "off"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lease_s < math.inf:
+            raise PolicyError(f"lease_s is {self.lease_s}; use a positive number of seconds")
+
+    @property
+    def interval_s(self) -> None:
+        """It asks to be called at the end of leases for which somebody waits."""
+
+    def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
+        """Allocations at the sizes that jobs asked for; placement best fit decreasing."""
+        check(problem)
+        jobs, now_s, capacity = problem.jobs, problem.now_s, problem.servers.total_gpus
+        gpus = requested_gpus(jobs)
+        known: Memory = memory if memory.get("version") == _VERSION else _NOTHING
+        left_s = np.maximum(remaining_s(jobs, jobs.requested_workers), _LEAST_S)
+        part = np.minimum(1.0, max(capacity, 1) / (max(len(jobs), 1) * gpus))
+        isolated_s = _isolated_s(jobs, known["jobs"])
+        fairness = Fairness(now_s - jobs.submitted_s, left_s, isolated_s + left_s / part)
+        shares = fair_shares(fairness, gpus, capacity)
+
+        runs, ends_s = jobs.workers > 0, known["lease_ends_s"]
+        if now_s >= ends_s or gpus[runs].sum() > capacity:
+            runs, ends_s = np.zeros(len(jobs), dtype=bool), now_s + self.lease_s
+        order = np.argsort(-shares, kind="stable")
+        runs |= take(order[~runs[order]], gpus, capacity - int(gpus[runs].sum())).runs
+        hopes = bool((~runs & (gpus <= capacity)).any())
+        decision = Decision(
+            _allocations(problem, runs, fairness.rho(1.0), shares, ends_s),
+            review_at_s=ends_s if hopes else None,
+        )
+        rows = np.column_stack((isolated_s, jobs.remaining_epochs, part)).tolist()
+        stand = dict(zip(jobs.ids, rows, strict=True))
+        return decision, {"version": _VERSION, "lease_ends_s": ends_s, "jobs": stand}
+
+
+@dataclass(frozen=True, slots=True)
+class Fairness:
+    """[jobs] each: what finish-time fairness is made of."""
+
+    elapsed_s: Floats  # since submission
+    left_s: Floats  # at the size that the job asked for; positive
+    isolated_s: Floats  # from submission to end on 1/m of the cluster
+
+    def rho(self, shares: Floats | float) -> Floats:
+        """Time from submission to end over the isolated time, at these shares of the time."""
+        rho: Floats = (self.elapsed_s + self.left_s / shares) / self.isolated_s
+        return rho
+
+    def shares_for(self, rho: float) -> Floats:
+        """The smallest shares at which no job has more than this rho; 1 where none is enough."""
+        left_s = self.left_s
+        shares: Floats = left_s / np.maximum(rho * self.isolated_s - self.elapsed_s, left_s)
+        return shares
+
+
+def fair_shares(fairness: Fairness, gpus: Ints, capacity_gpus: int) -> Floats:
+    """[jobs] Shares of the time, 0 to 1, with sum of gpus x share within the capacity.
+
+    They minimise the largest rho, then the second largest, and so on: all jobs have the same rho,
+    but for those that have a larger one although they run all the time. A job that asks for more
+    GPUs than there are has no share.
+    """
+    fits = gpus <= capacity_gpus
+    wanted_gpus = int(gpus[fits].sum())
+    shares = fits.astype(np.float64)
+    if wanted_gpus <= capacity_gpus:
+        return shares
+    # Twice what equal shares need is enough, whatever rounding does.
+    low, high = 0.0, 2 * float(fairness.rho(capacity_gpus / wanted_gpus)[fits].max())
+    for _ in range(_HALVINGS):
+        rho = (low + high) / 2
+        trial = np.where(fits, fairness.shares_for(rho), 0.0)
+        if gpus @ trial <= capacity_gpus:
+            high, shares = rho, trial
+        else:
+            low = rho
+    return shares
+
+
+def _isolated_s(jobs: Jobs, known: Mapping[str, Sequence[float]]) -> Floats:
+    """[jobs] How long what has been done would have taken on the parts that were fair then."""
+    epoch_s = jobs.curves.epoch_s[curve_start(jobs) + jobs.requested_workers - jobs.min_workers]
+    unknown = zip(jobs.ids, jobs.remaining_epochs.tolist(), strict=True)
+    rows = np.array([known.get(job, (0.0, epochs, 1.0)) for job, epochs in unknown]).reshape(-1, 3)
+    done = np.maximum(rows[:, 1] - jobs.remaining_epochs, 0.0)
+    isolated_s: Floats = rows[:, 0] + done * epoch_s / rows[:, 2]
+    return isolated_s
+
+
+def _allocations(
+    problem: Problem, runs: Bools, rho: Floats, shares: Floats, ends_s: float
+) -> dict[str, Allocation]:
+    jobs = problem.jobs
+    allocations = {}
+    for row, job in enumerate(jobs.ids):
+        workers = int(jobs.requested_workers[row]) if runs[row] else 0
+        before = int(jobs.workers[row])
+        reason = because(
+            change(workers, before) + ": it asked for {needed} GPUs, its fair share of the time is "
+            "{share:.2f}; it ends after {rho:.2f} times its isolated time if it runs from now on; "
+            "leases end in {rest_s:.0f} s",
+            workers=workers,
+            before=before,
+            needed=jobs.requested_workers[row] * jobs.gpus_per_worker[row],
+            share=shares[row],
+            rho=rho[row],
+            rest_s=ends_s - problem.now_s,
+        )
+        allocations[job] = Allocation(workers, reason)
+    return allocations
