@@ -12,7 +12,7 @@ from policies.sizes import Sizes
 Reading: TypeAlias = Literal["clean", "published"]
 """`clean`: 001 §6.1, "without decreasing the throughput". `published`: as in the simulator that
 ElasticFlow's authors published, where EDF takes all the GPUs that a job may have, even where it
-is slower on them than on fewer."""
+is slower on them than on fewer. The figures of the paper are of that reading."""
 
 
 def by_deadline(jobs: Jobs) -> Ints:

@@ -29,7 +29,7 @@ class Edf:
     Departure: a size no faster than a smaller one is not taken; the paper allows an equal one.
     """
 
-    reading: Reading = "clean"  # of the sizes that a job takes
+    reading: Reading = "clean"
 
     name: ClassVar[str] = "edf"
     source: ClassVar[str] = "001 §6.1 (EDF)"
