@@ -39,8 +39,9 @@ class EdfElastic:
     (Algorithm 2), to jobs without deadlines too. Nobody is refused, nothing is promised, and the
     plan is made afresh each time; what starts and resizes cost is not in it.
 
-    Departure: the simulator of 001 gives what is left where it saves the least GPU time, against
-    Algorithm 2. Its figures for this scheduler are of that, and lower.
+    Departures from the simulator of 001, whose figure for this scheduler is lower: there the sign
+    of Algorithm 2's priority is turned, and others have a job's GPUs back only where its last slot
+    ends.
     """
 
     slot_s: float = 300.0  # grid on which plans change

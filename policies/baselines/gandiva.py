@@ -9,7 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from policies.baselines.deadlines import Reading, check_reading
 from policies.baselines.fixed_sizes import requested_gpus, take
+from policies.baselines.gandiva_published import decide_published
 from policies.baselines.words import change
 from policies.checks import check
 from policies.problem import (
@@ -42,18 +44,19 @@ class Gandiva:
     at all, each of n jobs has its turn within n turns.
 
     The memory is the queue and the end of the turn. OSDI 2018 also packs jobs on one GPU and
-    migrates them by what it measures; 001's simulator has neither. That simulator looks only where
-    a job arrives, keeps jobs in the set where they began, and asks for room by a counter of jobs
-    that hardly falls: GPUs stay idle there that are used here.
+    migrates them by what it measures; 001's simulator has neither. The `published` reading is that
+    simulator's: jobs stay in the set where they began, turns hardly ever go round, GPUs stay idle.
     """
 
     quantum_s: float = 60.0  # length of a turn
+    reading: Reading = "clean"
 
     name: ClassVar[str] = "gandiva"
     source: ClassVar[str] = "001 §6.1 (Gandiva)"
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
+        check_reading(self.reading)
         if not 0 < self.quantum_s < math.inf:
             raise PolicyError(f"quantum_s is {self.quantum_s}; use a positive number of seconds")
 
@@ -64,6 +67,8 @@ class Gandiva:
     def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
         """Allocations at the sizes that jobs asked for; placement best fit decreasing."""
         check(problem)
+        if self.reading == "published":
+            return decide_published(problem, memory, self.quantum_s)
         jobs, now_s, capacity = problem.jobs, problem.now_s, problem.servers.total_gpus
         gpus = requested_gpus(jobs)
         known: Memory = memory if memory.get("version") == _VERSION else _NOTHING

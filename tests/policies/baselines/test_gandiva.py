@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.baselines.gandiva import Gandiva
-from policies.problem import NO_MEMORY, Policy, PolicyError
+from policies.problem import NO_MEMORY, Memory, Policy, PolicyError
 from tests.builders import job, problem, training
 from tests.policies.baselines.sound import assert_sound, busy
 from tests.policies.baselines.virtual import run
@@ -110,9 +110,58 @@ def test_equal_jobs_run_equally_often(count, gpus):
     assert np.ptp(turns) <= 1
 
 
-@given(busy(), busy(lost_servers=True))
-def test_always_holds(before, after):
-    assert_sound(Gandiva(), before, after)
+# --- the published reading ----------------------------------------------------------------------
+
+PUBLISHED = Gandiva(reading="published")
+
+
+def published(jobs, servers, memory=NO_MEMORY):
+    return PUBLISHED.decide(problem(jobs, servers), memory)
+
+
+def test_a_set_takes_a_job_into_a_free_place_only_if_a_second_one_is_free():
+    """Places for two: the second job opens a set, the third and fourth go where least are."""
+    jobs = [job(name) for name in "abcde"]
+    decision, memory = published(jobs, [training(2), training(2)])
+    assert memory["sets"] == [[1, 3, ["a", "c", "e"]], [1, 2, ["b", "d"]]]
+    assert (running(decision), decision.review_at_s) == ({"a", "b", "c", "d"}, 1060)
+    assert (
+        why(decision, "e") == "waits: jobs that asked for 1 GPUs have 2 servers, 0 jobs have none"
+    )
+
+
+def test_a_size_without_servers_waits_beside_idle_gpus():
+    decision, memory = published([job("small"), job("large", 3)], [training(4)])
+    assert (running(decision), memory["pending"]) == ({"small"}, ["large"])
+    assert why(decision, "large").endswith("have 0 servers, 1 jobs have none")
+    decision, memory = published([job("large", 3)], [training(4)], memory)
+    assert (running(decision), memory["pending"]) == ({"large"}, [])
+
+
+def test_a_size_that_asks_for_less_gives_a_set_up_and_keeps_its_jobs():
+    """Of 8 GPUs one job of 4 and three of 1 ask for 4 and 3, on one server and two."""
+    sets = [[1, 1, ["a"]], [1, 2, ["b", "c"]], [4, 1, ["d"]]]
+    memory: Memory = {"version": "published 1", "pending": [], "sets": sets}
+    jobs = [job("a"), job("b"), job("c"), job("d", 4)]
+    _, memory = published(jobs, [training(4)] * 3, memory)
+    assert memory["sets"] == [[1, 3, ["b", "c", "a"]], [4, 1, ["d"]]]
+
+
+def test_of_a_reading_the_memory_means_nothing_to_the_other():
+    jobs, servers = [job("a"), job("b")], [training(1)]
+    for one, other in ((PUBLISHED, Gandiva()), (Gandiva(), PUBLISHED)):
+        memory = one.decide(problem(jobs, servers), NO_MEMORY)[1]
+        assert other.decide(problem(jobs, servers), memory) == other.decide(
+            problem(jobs, servers), NO_MEMORY
+        )
+
+
+# --- what always holds --------------------------------------------------------------------------
+
+
+@given(busy(), busy(lost_servers=True), st.sampled_from(["clean", "published"]))
+def test_always_holds(before, after, reading):
+    assert_sound(Gandiva(reading=reading), before, after)
 
 
 @given(busy())
@@ -124,6 +173,13 @@ def test_nobody_waits_whose_gpus_are_free(case):
     assert (gpus[~runs] > free).all()
 
 
-def test_parameters_make_sense():
-    with pytest.raises(PolicyError, match="quantum_s is 0; use a positive number of seconds"):
-        Gandiva(quantum_s=0)
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"quantum_s": 0}, "quantum_s is 0; use a positive number of seconds"),
+        ({"reading": "exact"}, "reading is 'exact'; use 'clean' or 'published'"),
+    ],
+)
+def test_parameters_make_sense(parameters, error):
+    with pytest.raises(PolicyError, match=error):
+        Gandiva(**parameters)
