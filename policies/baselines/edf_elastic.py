@@ -12,6 +12,7 @@ import numpy as np
 from policies.baselines.deadlines import by_deadline
 from policies.baselines.words import change
 from policies.checks import check
+from policies.marginal_return import Spare, marginal_return
 from policies.problem import (
     NO_MEMORY,
     Allocation,
@@ -23,7 +24,7 @@ from policies.problem import (
     Problem,
 )
 from policies.reason import Number, Reason
-from policies.share import SATISFIED, Claims, Plans, Spare, marginal_return, minimum_shares
+from policies.share import SATISFIED, Claims, Filled, Plans, minimum_shares
 from policies.sizes import Sizes
 from policies.timeline import Timeline
 
@@ -74,28 +75,26 @@ class EdfElastic:
             allocations[job] = Allocation(workers, _reason(problem, filled, row, workers, free))
         return Decision(allocations, review_at_s=filled.review_at_s(first)), NO_MEMORY
 
-    def _fill(self, problem: Problem) -> _Filled:
+    def _fill(self, problem: Problem) -> _Shares:
         """Shares for all deadlines, the earliest first."""
         jobs, now_s = problem.jobs, problem.now_s
         due = np.isfinite(jobs.deadline_s)
         last_s = float(jobs.deadline_s[due].max(initial=now_s))
-        timeline = Timeline.until(now_s, last_s, self.slot_s, self.horizon_slots)
+        never_s = np.zeros(0)
+        timeline = Timeline.until(now_s, last_s, self.slot_s, self.horizon_slots, never_s)
         sizes = Sizes.of(jobs, powers_of_two=True)
         claims = timeline.claims(sizes, jobs.deadline_s, jobs.remaining_epochs)
-        plans = Plans.empty(claims)
-        free = np.full(len(timeline.length_s), problem.servers.total_gpus)
+        gpus = np.full(len(timeline.length_s), problem.servers.total_gpus)
+        filled, order = Filled(Plans.empty(len(jobs)), gpus), by_deadline(jobs)[: int(due.sum())]
         late = {}
-        for row in by_deadline(jobs)[: int(due.sum())].tolist():
-            alone = np.array([row], dtype=np.int64)
-            if (
-                minimum_shares(timeline.length_s, free, alone, claims, plans, late=False)
-                != SATISFIED
-            ):
-                plans.of(row)[:] = 0
-                late[row] = _all_it_can(
-                    timeline.length_s, free, sizes, row, float(claims.needed[row])
-                )
-        return _Filled(timeline, claims, plans, free, late)
+        while len(order):
+            filled = minimum_shares(timeline.length_s, filled, order, claims)
+            if filled.failed == SATISFIED:
+                break
+            row, epochs = filled.failed, float(claims.needed[filled.failed])
+            late[row] = _all_it_can(timeline.length_s, filled.free_gpus, sizes, row, epochs)
+            order = order[int(np.argmax(order == row)) + 1 :]
+        return _Shares(timeline, claims, filled.plans, filled.free_gpus, late)
 
 
 def _all_it_can(length_s: Floats, free_gpus: Ints, sizes: Sizes, row: int, epochs: float) -> int:
@@ -109,7 +108,7 @@ def _all_it_can(length_s: Floats, free_gpus: Ints, sizes: Sizes, row: int, epoch
 
 
 @dataclass(frozen=True, slots=True)
-class _Filled:
+class _Shares:
     """Shares over time, before what they leave is given out."""
 
     timeline: Timeline
@@ -141,14 +140,15 @@ class _Filled:
 
     def review_at_s(self, first: Ints) -> float | None:
         """When a share first asks for more than its job has now."""
-        more = np.flatnonzero(self.plans.size > np.repeat(first, self.claims.pieces))
-        if not len(more):
+        runs, counts = self.plans.runs(np.arange(len(first)))
+        piece, size = self.plans.piece[runs], self.plans.size[runs]
+        more = size > np.repeat(first, counts)
+        if not more.any():
             return None
-        row = np.searchsorted(self.plans.offset, more, side="right") - 1
-        return float(self.timeline.start_s[(more - self.plans.offset[row]).min()])
+        return float(self.timeline.start_s[piece[more].min()])
 
 
-def _reason(problem: Problem, filled: _Filled, row: int, workers: int, free: int) -> Reason:
+def _reason(problem: Problem, filled: _Shares, row: int, workers: int, free: int) -> Reason:
     jobs, gpus = problem.jobs, filled.claims.sizes.gpus_of(row)
     before, left_s = int(jobs.workers[row]), float(jobs.deadline_s[row]) - problem.now_s
     numbers: dict[str, Number] = {"workers": workers, "before": before, "free": free}
@@ -162,7 +162,9 @@ def _reason(problem: Problem, filled: _Filled, row: int, workers: int, free: int
             sentence = "its deadline was {left_s:.0f} s ago"
         sentence += ": it takes what earlier deadlines leave, up to {most} GPUs"
     else:
-        share = int(gpus[filled.plans.of(row)[0]]) // int(jobs.gpus_per_worker[row])
+        share = int(gpus[filled.plans.size[filled.plans.begin[row]]]) // int(
+            jobs.gpus_per_worker[row]
+        )
         numbers |= {"left_s": left_s, "share": share}
         sentence = "{share} are its minimum share now, due in {left_s:.0f} s"
     return Reason(change(workers, before) + "; " + sentence + "; {free} GPUs are free", numbers)
