@@ -151,10 +151,11 @@ def policy_list(as_json: bool) -> None:
     from policies import registry
 
     described = [registry.describe(name) for name in registry.names()]
+    width = max(len(found["name"]) for found in described)
     lines = []
     for found in described:
         source = ", ".join(filter(None, (found["paper"], found["section"])))
-        lines.append(f"{found['name']:<12} {source}")
+        lines.append(f"{found['name']:<{width}}  {source}")
     _print(described, "\n".join(lines), as_json)
 
 
