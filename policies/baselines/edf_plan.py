@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
@@ -15,9 +14,6 @@ from policies.sizes import Sizes
 
 _ROUNDING_S = 1e-6  # by which a plan may end late: sums of floating point
 _LEAST_EPOCHS = 1e-9  # that a job has left, so that it stands in its plan
-
-Steps: TypeAlias = Sequence[tuple[float, int]]
-"""From each time on, in seconds, so many GPUs; the last for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,45 +31,37 @@ def plan_of(problem: Problem, sizes: Sizes, planned: Bools) -> Plan:
     Each takes, at each time, the largest of its sizes within what those before it leave then.
     """
     jobs = problem.jobs
-    free: Steps = [(problem.now_s, problem.servers.owned_gpus)]
+    start_s, free = np.array([problem.now_s]), np.array([problem.servers.owned_gpus])
     steps, end_s = {}, np.full(len(jobs), np.inf)
     order = by_deadline(jobs)
     for row in order[planned[order]].tolist():
         epochs = max(float(jobs.remaining_epochs[row]), _LEAST_EPOCHS)
-        taken, end_s[row] = _take(free, sizes.gpus_of(row), sizes.rate_of(row), epochs)
-        steps[row] = _in_workers(taken, float(end_s[row]), int(jobs.gpus_per_worker[row]))
-        free = _leave(free, taken, float(end_s[row]))
+        gpus, rate = sizes.gpus_of(row), sizes.rate_of(row)
+        size = np.searchsorted(gpus, free, side="right") - 1
+        last, end_s[row] = _end(start_s, rate[size], epochs)
+        held = gpus[size[: last + 1]]
+        steps[row] = _changes(start_s[: last + 1], held // jobs.gpus_per_worker[row], end_s[row])
+        if end_s[row] < (start_s[last + 1] if last + 1 < len(start_s) else np.inf):
+            start_s = np.insert(start_s, last + 1, end_s[row])
+            free = np.insert(free, last + 1, free[last])
+        free[: last + 1] -= held
     return Plan(steps, end_s, planned & (end_s > jobs.deadline_s + _ROUNDING_S))
 
 
-def _take(free: Steps, gpus: Ints, rate: Floats, epochs: float) -> tuple[Steps, float]:
-    """What one job takes of the first steps, and when it ends."""
-    taken: list[tuple[float, int]] = []
-    for (start_s, left), (until_s, _) in zip(free, [*free[1:], (math.inf, 0)], strict=True):
-        size = int(np.searchsorted(gpus, left, side="right")) - 1
-        taken.append((start_s, int(gpus[size])))
-        if size:
-            end_s = start_s + epochs / float(rate[size])
-            if end_s <= until_s:
-                return taken, end_s
-            epochs -= float(rate[size]) * (until_s - start_s)
-    return taken, math.inf
+def _end(start_s: Floats, speed: Floats, epochs: float) -> tuple[int, float]:
+    """The step in which a job ends at these speeds [steps], and when; the last and inf: never."""
+    length_s = np.diff(start_s, append=np.inf)
+    done = np.cumsum(speed * np.where(speed > 0, length_s, 0.0))
+    last = int(np.searchsorted(done, epochs))
+    if last == len(done):
+        return last - 1, math.inf
+    before = float(done[last - 1]) if last else 0.0
+    return last, float(start_s[last] + (epochs - before) / speed[last])
 
 
-def _leave(free: Steps, taken: Steps, end_s: float) -> Steps:
-    """The free GPUs without those taken until `end_s`."""
-    left = [(start_s, gpus - held) for (start_s, gpus), (_, held) in zip(free, taken, strict=False)]
-    after = free[len(taken) :]
-    if end_s < (after[0][0] if after else math.inf):
-        left.append((end_s, free[len(taken) - 1][1]))
-    return [*left, *after]
-
-
-def _in_workers(taken: Steps, end_s: float, gpus_per_worker: int) -> tuple[PlanStep, ...]:
-    """One step for each change."""
-    steps: list[PlanStep] = []
-    for start_s, held in [*taken, (end_s, 0)]:
-        workers = held // gpus_per_worker
-        if start_s < math.inf and (not steps or steps[-1].workers != workers):
-            steps.append(PlanStep(start_s, workers))
-    return tuple(steps)
+def _changes(start_s: Floats, workers: Ints, end_s: float) -> tuple[PlanStep, ...]:
+    """One step for each change of the size, and one for the end, if there is one."""
+    at = np.flatnonzero(np.diff(workers, prepend=-1))
+    rows = zip(start_s[at].tolist(), workers[at].tolist(), strict=True)
+    steps = tuple(PlanStep(*row) for row in rows)
+    return steps if math.isinf(end_s) else (*steps, PlanStep(float(end_s), 0))

@@ -10,7 +10,8 @@ import numpy as np
 
 from policies.baselines.words import change
 from policies.checks import check
-from policies.problem import Allocation, Decision, Memory, PolicyError, Problem
+from policies.curves import remaining_s
+from policies.problem import Allocation, Decision, Floats, Ints, Memory, PolicyError, Problem
 from policies.reason import Number, Reason
 from policies.standing import kept
 
@@ -100,15 +101,15 @@ class _Nodes:
         needed = int(self.jobs.base_gpus[self.queue[0]])
         workers, idle, why = self.workers.copy(), self.idle_gpus, {}
         while idle < needed:
-            can = np.flatnonzero(self.ran & (workers // 2 >= self.jobs.min_workers)).tolist()
-            if not can:
+            can = np.flatnonzero(self.ran & (workers // 2 >= self.jobs.min_workers))
+            if not len(can):
                 return False
-            left_s = {row: self.jobs.remaining_s(row, int(workers[row])) for row in can}
-            longest = max(can, key=left_s.__getitem__)
+            left_s = self._left_s(workers)
+            longest = int(can[left_s[can].argmax()])
             released = int(workers[longest] - workers[longest] // 2)
             workers[longest] -= released
             idle += released * int(self.jobs.gpus_per_worker[longest])
-            numbers: dict[str, Number] = {"left_s": left_s[longest]}
+            numbers: dict[str, Number] = {"left_s": float(left_s[longest])}
             numbers["head"] = self.jobs.ids[self.queue[0]]
             why[longest] = ("halved for {head}: at {left_s:.0f} s its time was longest", numbers)
         self.workers, self.idle_gpus, self.why = workers, idle, self.why | why
@@ -118,13 +119,17 @@ class _Nodes:
         """Scenario 2: the shortest jobs take what is idle."""
         while True:
             room = (self.workers > 0) & (self.workers < self.most)
-            can = np.flatnonzero(room & (self.jobs.gpus_per_worker <= self.idle_gpus)).tolist()
-            if not can:
+            can = np.flatnonzero(room & (self.jobs.gpus_per_worker <= self.idle_gpus))
+            if not len(can):
                 return
-            left_s = {row: self.jobs.remaining_s(row, int(self.workers[row])) for row in can}
-            shortest = min(can, key=left_s.__getitem__)
+            left_s = self._left_s(self.workers)
+            shortest = int(can[left_s[can].argmin()])
             sentence = "at {left_s:.0f} s its time was shortest, {idle} GPUs were idle"
-            self._add(shortest, sentence, left_s=left_s[shortest])
+            self._add(shortest, sentence, left_s=float(left_s[shortest]))
+
+    def _left_s(self, workers: Ints) -> Floats:
+        """[jobs] Training time at these sizes; at the minimum where there are no workers."""
+        return remaining_s(self.jobs, np.maximum(workers, self.jobs.min_workers))
 
     def _idle_for(self, row: int) -> int:
         return self.idle_gpus // int(self.jobs.gpus_per_worker[row])
