@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raysched import events
-from raysched.actions import Action, Grant, Offer
+from raysched.actions import Action, Grant, Offer, Reject
 from raysched.events import Event
 from raysched.jobs import JobSpec
 from raysched.journal import Row
@@ -110,7 +110,7 @@ class PoolServer:
 class History:
     """Everything that happened, by job, server and time."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
         self.jobs: dict[str, JobHistory] = {}
         self.servers: dict[str, PoolServer] = {}
         self.loans: list[Loan] = []
@@ -139,7 +139,7 @@ class History:
             events.PolicySwitched: self._policy_switched,
         }
         for row in rows:
-            self._row(row.event, row.actions)
+            self.take(row.event, row.actions)
 
     @property
     def gpus(self) -> dict[str, int]:
@@ -149,7 +149,8 @@ class History:
             total[server.pool] += server.gpus
         return total
 
-    def _row(self, event: Event, actions: list[Action]) -> None:
+    def take(self, event: Event, actions: list[Action]) -> None:
+        """Take in the next event, with the actions that followed from it."""
         self.events += 1
         self.end_s = max(self.end_s, event.at_s)
         if type(event) in self._take_in:
@@ -158,6 +159,9 @@ class History:
             if isinstance(action, Offer):
                 self._offers[action.grant.job] = action
                 self._grants[action.grant.job, action.grant.grant] = action.grant
+            elif isinstance(action, Reject):
+                job = self.jobs[action.job]
+                job.outcome, job.ended_s = "rejected", event.at_s
 
     def _server_added(self, event: events.ServerAdded) -> None:
         self.servers[event.server] = PoolServer(event.server, event.pool, event.gpus)

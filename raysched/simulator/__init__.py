@@ -1,0 +1,1 @@
+"""The second body of the same engine: a cluster in virtual time."""

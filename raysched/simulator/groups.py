@@ -1,0 +1,258 @@
+"""Worker groups in virtual time: they are picked up, start, train, leave, stop and are lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from raysched.actions import Grant, ReleaseGrant
+from raysched.events import (
+    EpochFinished,
+    Event,
+    GpusFreed,
+    GrantTaken,
+    JobEnded,
+    WorkersStarted,
+    WorkersStopped,
+)
+from raysched.simulator.agenda import Agenda, Kind
+from raysched.simulator.models import Costs
+from raysched.simulator.scenario import Arrival
+from raysched.simulator.training import ROUNDING_EPOCHS, Progress, Training
+from raysched.state import State
+
+
+class WorkerGroups:
+    """What jobs do with their grants. It reads the engine's state, and changes it by events."""
+
+    def __init__(
+        self, costs: Costs, agenda: Agenda, state: State, tell: Callable[[Event], None]
+    ) -> None:
+        self.training: dict[str, Training] = {}
+        self.seen_ended_s: dict[str, float] = {}
+        """When the scheduler was told of a job's end: with slots, later than it was."""
+        self._costs = costs
+        self._agenda = agenda
+        self._state = state
+        self._tell = tell
+        self._jobs: dict[str, Progress] = {}
+        self._paused_s = -1.0
+
+    def expect(self, arrival: Arrival, number: int) -> None:
+        """A job is about to be submitted."""
+        self._jobs[arrival.job] = Progress(arrival, number)
+
+    def drop(self, job: str) -> None:
+        """A job is over before its end: rejected or cancelled."""
+        self.training.pop(job, None)
+
+    # -- what the engine wants
+
+    def offered(self, grant: Grant, now_s: float) -> None:
+        """A waiting job picks its offer up; one that trains leaves for it."""
+        training = self.training.get(grant.job)
+        if training is not None:
+            self._leave(training, now_s)
+        elif grant.workers and self._state.live[grant.job].running is None:
+            self._note(now_s, Kind.PICK_UP, grant.job, lambda at_s: self._pick_up(grant, at_s))
+
+    def released(self, action: ReleaseGrant, now_s: float) -> None:
+        """GPUs that are given up are seen free after a while."""
+        for server in action.servers:
+            freed = partial(self._free, action.job, server)
+            self._note(now_s + self._costs.free_s, Kind.FREED, action.job, freed)
+
+    def leave_reclaimed(self, now_s: float) -> None:
+        """Workers on servers that inference takes back leave at their next boundary."""
+        for training in list(self.training.values()):
+            if self._stands_on_reclaimed(training.grant):
+                self._leave(training, now_s)
+
+    # -- while jobs train
+
+    def report(self, now_s: float, every_s: float) -> None:
+        """Jobs that train tell how far they are, unless they did within `every_s`.
+
+        One that leaves does so at its boundary.
+        """
+        for training in list(self.training.values()):
+            waits = training.leaving or self._state.live[training.job].offer is not None
+            if waits or now_s - training.reported_s < every_s:
+                continue
+            epochs = training.whole(now_s)
+            if epochs > training.progress.reported:
+                self._finish_epochs(training, epochs, now_s)
+
+    def pause(self, now_s: float) -> None:
+        """A decision was taken: everyone who trains pays for it, once at one time."""
+        if not self._costs.decision_s or self._paused_s == now_s:
+            return
+        self._paused_s = now_s
+        for training in self.training.values():
+            if training.ends_s > now_s:
+                training.paused_s += self._costs.decision_s
+
+    def lose(self, server: str, now_s: float) -> list[Grant]:
+        """Stop whatever stands on a server, at its last checkpoint; the grants that were hit."""
+        hit = []
+        for job in self._state.live_jobs():
+            if job.running is None or server not in job.running.servers:
+                continue
+            hit.append(job.running)
+            training = self.training.pop(job.id, None)
+            if training is not None:
+                done = math.floor(training.done(now_s) + ROUNDING_EPOCHS)
+                self._keep(training, max(float(done), training.progress.done))
+        return hit
+
+    def tell_lost(self, hit: list[Grant], now_s: float) -> None:
+        """Tell that these workers are gone."""
+        for grant in hit:
+            self._stopped(grant, now_s, lost=True)
+
+    # -- one group, step by step
+
+    def _pick_up(self, grant: Grant, now_s: float) -> None:
+        job = self._state.live.get(grant.job)
+        if job is None or job.running is not None or job.offer is None:
+            return
+        if job.offer.grant != grant.grant:
+            return  # withdrawn for another one, which is picked up by itself
+        start_s = self._start_s(grant)
+        self._tell(GrantTaken(now_s, grant.job, grant.grant))
+        self._note(
+            now_s + start_s,
+            Kind.STARTED,
+            grant.job,
+            lambda at_s: self._started(grant, start_s, at_s),
+        )
+
+    def _start_s(self, grant: Grant) -> float:
+        """From the pick-up of this grant to training on it."""
+        progress = self._jobs[grant.job]
+        if progress.put_off:
+            return self._costs.preempted_s
+        if progress.workers == 0:
+            return self._costs.start_s
+        return self._costs.move_s if progress.workers == grant.workers else self._costs.resize_s
+
+    def _started(self, grant: Grant, start_s: float, now_s: float) -> None:
+        job = self._state.live.get(grant.job)
+        if job is None or job.running is None or job.running.grant != grant.grant:
+            return  # cancelled or lost meanwhile
+        self._tell(WorkersStarted(now_s, grant.job, grant.grant, start_s))
+        progress = self._jobs[grant.job]
+        progress.put_off = False
+        training = Training(progress, grant, now_s, now_s)
+        self.training[grant.job] = training
+        self._expect_end(training)
+        if job.offer is not None or self._stands_on_reclaimed(grant):
+            self._leave(training, now_s)
+
+    def _expect_end(self, training: Training) -> None:
+        self._note(training.ends_s, Kind.END, training.job, lambda at_s: self._end(training, at_s))
+
+    def _end(self, training: Training, now_s: float) -> None:
+        """The job's last epoch is done. With slots it was so before now, when it is told."""
+        if self.training.get(training.job) is not training:
+            return  # it left that grant
+        ends_s = training.ends_s
+        if ends_s > now_s:  # it was paused meanwhile
+            self._expect_end(training)
+            return
+        job, grant = training.job, training.grant.grant
+        self._tell(EpochFinished(ends_s, job, grant, training.epochs - 1, training.epoch_s))
+        del self.training[job]
+        self.seen_ended_s[job] = now_s
+        self._tell(JobEnded(ends_s, job, "finished"))
+
+    def _leave(self, training: Training, now_s: float) -> None:
+        """Have a group leave as soon as it may. In its last epoch it stays to the end."""
+        if training.leaving:
+            return
+        if not self._costs.at_boundaries:
+            training.leaving = True
+            self._note(
+                now_s, Kind.BOUNDARY, training.job, lambda at_s: self._leave_within(training, at_s)
+            )
+            return
+        epochs = training.next_boundary(now_s)
+        if epochs < training.epochs:
+            training.leaving = True
+            self._expect_boundary(training, epochs, now_s)
+
+    def _expect_boundary(self, training: Training, epochs: int, now_s: float) -> None:
+        self._note(
+            max(training.reaches_s(epochs), now_s),
+            Kind.BOUNDARY,
+            training.job,
+            lambda at_s: self._reach_boundary(training, epochs, at_s),
+        )
+
+    def _reach_boundary(self, training: Training, epochs: int, now_s: float) -> None:
+        if self.training.get(training.job) is not training:
+            return
+        if training.reaches_s(epochs) > now_s:  # it was paused meanwhile
+            self._expect_boundary(training, epochs, now_s)
+            return
+        training.leaving = False
+        self._finish_epochs(training, epochs, now_s)
+        self._stop_if_told(training, float(epochs), now_s)
+
+    def _leave_within(self, training: Training, now_s: float) -> None:
+        """Leave at once. The scheduler is told that the epoch under way is done; it is not."""
+        if self.training.get(training.job) is not training:
+            return
+        training.leaving = False
+        done = training.done(now_s)
+        epochs = math.floor(done + ROUNDING_EPOCHS) + 1
+        if epochs < training.epochs:
+            self._finish_epochs(training, epochs, now_s)
+            self._stop_if_told(training, done, now_s)
+
+    def _finish_epochs(self, training: Training, epochs: int, now_s: float) -> None:
+        """Tell that so many epochs are done."""
+        training.reported_s = now_s
+        training.progress.reported = max(training.progress.reported, epochs)
+        grant = training.grant.grant
+        self._tell(EpochFinished(now_s, training.job, grant, epochs - 1, training.epoch_s))
+
+    def _stop_if_told(self, training: Training, done: float, now_s: float) -> None:
+        if self._state.live[training.job].phase != "leaving":
+            return  # the offer was withdrawn meanwhile
+        del self.training[training.job]
+        self._keep(training, done)
+        self._note(
+            now_s + self._costs.stop_s,
+            Kind.STOPPED,
+            training.job,
+            lambda at_s: self._stopped(training.grant, at_s),
+        )
+
+    def _keep(self, training: Training, done: float) -> None:
+        """What the checkpoint holds when workers stop; without one the job starts over."""
+        progress = training.progress
+        progress.workers = training.grant.workers
+        progress.done = done
+        if not progress.arrival.spec.checkpoints:
+            progress.done, progress.reported = 0.0, 0
+
+    def _stopped(self, grant: Grant, now_s: float, *, lost: bool = False) -> None:
+        job = self._state.live.get(grant.job)
+        if job is None or job.running is None or job.running.grant != grant.grant:
+            return
+        cause = "its server was lost" if lost else ""
+        self._tell(WorkersStopped(now_s, grant.job, grant.grant, lost, cause))
+        self._jobs[grant.job].put_off = lost or job.offer is None
+        if job.offer is not None:
+            self.offered(job.offer, now_s)
+
+    def _free(self, job: str, server: str, now_s: float) -> None:
+        self._tell(GpusFreed(now_s, job, server))
+
+    def _stands_on_reclaimed(self, grant: Grant) -> bool:
+        return any(not self._state.trainable(server) for server in grant.servers)
+
+    def _note(self, at_s: float, kind: Kind, job: str, deed: Callable[[float], None]) -> None:
+        self._agenda.note(at_s, kind, self._jobs[job].number, deed)

@@ -1,0 +1,128 @@
+"""How fast jobs run by number of workers, and what it costs to start, resize and preempt them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+
+class Scaling(Protocol):
+    """How speed grows with the number of workers."""
+
+    def speed(self, workers: int) -> float:
+        """Units of work a second on so many workers; the unit is the model's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Twice the workers, twice the speed (004 §5). Work is counted in seconds on one worker."""
+
+    def speed(self, workers: int) -> float:
+        """`workers` times that of one."""
+        return float(workers)
+
+
+@dataclass(frozen=True, slots=True)
+class LossPerDoubling:
+    """Each doubling of the workers keeps a share of the ideal: k · 0.8^(log2 k) (000 §4.2)."""
+
+    keeps: float = 0.8
+
+    def speed(self, workers: int) -> float:
+        """In multiples of one worker's."""
+        return float(workers * self.keeps ** math.log2(workers))
+
+
+@dataclass(frozen=True, slots=True)
+class SerialParallel:
+    """A share of one worker's time does not shrink: 1 / (serial + (1 - serial) / k)."""
+
+    serial: float = 0.05
+
+    def speed(self, workers: int) -> float:
+        """In multiples of one worker's."""
+        return 1.0 / (self.serial + (1.0 - self.serial) / workers)
+
+
+@dataclass(frozen=True, slots=True)
+class LossPastMidpoint:
+    """Imperfect scaling of 004 §7.2: past the midpoint of its range a job loses a further tenth of
+    the ideal speed with each worker more."""
+
+    min_workers: int
+    max_workers: int
+    loss: float = 0.1
+
+    def speed(self, workers: int) -> float:
+        """In multiples of one worker's; never below that of the midpoint itself."""
+        midpoint = (self.min_workers + self.max_workers) // 2
+        beyond = max(workers - midpoint, 0)
+        ideal = workers * max(1.0 - self.loss * beyond, 0.0)
+        return float(max(ideal, min(workers, midpoint)))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Speeds as measured at some numbers of workers, and on the line between two of them."""
+
+    workers: tuple[int, ...]  # ascending
+    speeds: tuple[float, ...]  # positive
+
+    def speed(self, workers: int) -> float:
+        """Held at the ends: below the smallest size and above the largest nothing is known."""
+        return float(np.interp(workers, self.workers, self.speeds))
+
+
+def epoch_curve(
+    scaling: Scaling, work: float, epochs: int, workers: tuple[int, int]
+) -> tuple[float, ...]:
+    """Seconds of one of `epochs` equal parts of `work`, on min … max workers."""
+    low, high = workers
+    return tuple(work / epochs / scaling.speed(n) for n in range(low, high + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds that a change of workers takes, all of them without progress.
+
+    From the pick-up of a grant to training: `start_s` the first time, `resize_s` on another number
+    of workers, `move_s` on the same number elsewhere, `preempted_s` after workers were preempted or
+    lost (004 §7.1: 63 s). `stop_s`: from the boundary at which a job leaves until its workers are
+    gone; `free_s`: from there until their GPUs are seen free.
+
+    `decision_s` is paid by every job that trains, at each decision, whatever was decided: so the
+    simulator of 001's authors counts. With `at_boundaries` a job leaves at its next epoch boundary,
+    as on Ray; without, at once, and no part of its epoch is lost.
+    """
+
+    start_s: float = 0.0
+    resize_s: float = 0.0
+    move_s: float = 0.0
+    preempted_s: float = 0.0
+    stop_s: float = 0.0
+    free_s: float = 0.0
+    decision_s: float = 0.0
+    at_boundaries: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a scenario is run: by which policy and loaning, at which costs.
+
+    `slot_s`: after a decision, all that happens within it is told to the scheduler at its end, as
+    in the simulator of 001's authors (None: at once). `report_every_s`: a job that trains reports
+    its epochs before the policy is asked if it has not for this long; 0 keeps the remaining work
+    that policies see exact, larger values save time where there are thousands of jobs.
+    """
+
+    policy: str = "fifo"
+    policy_parameters: Mapping[str, object] = field(default_factory=dict)
+    loaning: str = "off"
+    loaning_parameters: Mapping[str, object] = field(default_factory=dict)
+    costs: Costs = field(default_factory=Costs)
+    slot_s: float | None = None
+    report_every_s: float = 0.0

@@ -1,0 +1,75 @@
+"""One job on one grant: how far it is at any time, computed and not stepped."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from raysched.actions import Grant
+from raysched.simulator.scenario import Arrival
+
+ROUNDING_EPOCHS = 1e-9
+"""So much below a whole number of epochs is that number."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """A job over all its grants."""
+
+    arrival: Arrival
+    number: int  # in the order of arrival
+    done: float = 0.0  # epochs that its checkpoint holds; part of one where it left within it
+    reported: int = 0  # epochs that the scheduler knows of
+    workers: int = 0  # on its last grant; 0: it never ran
+    put_off: bool = False  # its last workers were preempted or lost
+
+
+@dataclass(slots=True)
+class Training:
+    """Workers that train at a steady pace since `from_s`, pauses apart."""
+
+    progress: Progress
+    grant: Grant
+    from_s: float
+    reported_s: float
+    paused_s: float = 0.0
+    leaving: bool = False  # it leaves at a boundary that is on the agenda
+
+    @property
+    def job(self) -> str:
+        """Its id."""
+        return self.progress.arrival.job
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the whole job."""
+        return self.progress.arrival.spec.epochs
+
+    @property
+    def epoch_s(self) -> float:
+        """Seconds that an epoch takes on these workers."""
+        arrival = self.progress.arrival
+        return arrival.epoch_s[self.grant.workers - arrival.spec.min_workers]
+
+    @property
+    def ends_s(self) -> float:
+        """When all epochs are done."""
+        return self.reaches_s(self.epochs)
+
+    def reaches_s(self, epochs: float) -> float:
+        """When so many epochs are done."""
+        return self.from_s + self.paused_s + (epochs - self.progress.done) * self.epoch_s
+
+    def done(self, now_s: float) -> float:
+        """Epochs that are done by now."""
+        trained_s = max(now_s - self.from_s - self.paused_s, 0.0)
+        return min(self.progress.done + trained_s / self.epoch_s, float(self.epochs))
+
+    def whole(self, now_s: float) -> int:
+        """Whole epochs that are done by now, the last one of the job apart."""
+        return min(math.floor(self.done(now_s) + ROUNDING_EPOCHS), self.epochs - 1)
+
+    def next_boundary(self, now_s: float) -> int:
+        """Epochs done at the first boundary from now on that was not reported yet."""
+        upcoming = math.ceil(self.done(now_s) - ROUNDING_EPOCHS)
+        return max(upcoming, self.progress.reported + 1, math.floor(self.progress.done) + 1)
