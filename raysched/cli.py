@@ -1,4 +1,4 @@
-"""The command line: `raysched demo | start | stop | status | job … | policy … | journal …`.
+"""The command line: `raysched demo | simulate | start | stop | status | job … | policy … | …`.
 
 Ray is imported by the commands that need it, never for `--help`. Bad input ends with one line on
 stderr and exit status 2.
@@ -255,6 +255,57 @@ def demo(policy: str, out: Path, seed: int, quick: bool, as_json: bool) -> None:
         _print(summary, "", as_json)
     whole = summary["jobs_completed"] == summary["jobs_planned"] and not summary["requests_failed"]
     sys.exit(0 if whole else 1)
+
+
+@cli.command()
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--policy", default="fifo", show_default=True, help="One, or several: A,B,C.")
+@click.option("--servers", required=True, metavar="NxG", help="N training servers of G GPUs.")
+@click.option("--profiles", type=click.Path(path_type=Path), help="Folder of measured speeds.")
+@click.option("--slot", type=float, metavar="SECONDS", help="Tell events at the ends of slots.")
+@click.option("--assume", type=click.Choice(["elasticflow"]), help="Costs of its simulator.")
+@click.option(
+    "--report-every",
+    default=0.0,
+    metavar="SECONDS",
+    help="How old progress may be when policies see it; saves time where there are many jobs.",
+)
+@click.option("--skip-bad", is_flag=True, help="Pass over bad rows of the trace.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("out/simulate"), show_default=True
+)
+@_json
+def simulate(
+    trace: Path,
+    policy: str,
+    servers: str,
+    profiles: Path | None,
+    slot: float | None,
+    assume: str | None,
+    report_every: float,
+    skip_bad: bool,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Run a trace of jobs under one policy or several, in virtual time, and compare them."""
+    from raysched.simulator import compare, screen
+
+    asked = compare.Comparison(
+        trace=trace,
+        policies=tuple(policy.split(",")),
+        servers=compare.servers_of(servers),
+        profiles=profiles,
+        slot_s=slot,
+        report_every_s=report_every,
+        assume=assume or "",
+        skip_bad=skip_bad,
+    )
+    with screen.progress(quiet=as_json) as watch:
+        found = compare.compare(asked, out, watch)
+    if as_json:
+        _print(found, "", as_json)
+    else:
+        screen.show(found)
 
 
 def _connected(address: str | None) -> Any:

@@ -1,0 +1,55 @@
+"""Microsoft's Philly trace: when a job came, how many GPUs it held, and for how long."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+from raysched.simulator.models import Linear, Scaling
+from raysched.simulator.scenario import Arrival
+from raysched.simulator.traces.rows import Row, rows
+from raysched.simulator.traces.trace import MOST_EPOCHS, Trace, in_order, job
+
+COLUMNS = {"timestamp", "duration", "num_gpus", "cluster"}
+
+LINEAR = Linear()
+
+
+def fits(columns: tuple[str, ...]) -> bool:
+    """Whether a table with these columns is such a trace."""
+    return set(columns) >= COLUMNS
+
+
+def read(
+    path: Path, *, skip_bad: bool = False, elastic: int = 1, scaling: Scaling = LINEAR
+) -> Trace:
+    """Jobs that run their duration on the trace's GPUs, each a worker; the virtual cluster is the
+    tenant.
+
+    The trace does not say how jobs scale: they keep their size, or may have up to `elastic` times
+    as many workers, by `scaling`. Jobs are named by the line on which they stand.
+    """
+
+    def read_job(row: Row) -> Arrival:
+        asked = row.whole("num_gpus", least=1)
+        work = row.number("duration", above_0=True) * scaling.speed(asked)
+        return job(
+            f"philly-{row.line}",
+            _at_s(row),
+            scaling,
+            work,
+            MOST_EPOCHS,
+            (asked, elastic * asked),
+            batch_size=elastic * asked,
+            tenant=row.text("cluster"),
+        )
+
+    return in_order("philly", rows(path), read_job, skip_bad=skip_bad)
+
+
+def _at_s(row: Row) -> float:
+    text = row.text("timestamp")
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        raise row.bad("timestamp", f"{text!r} is not a time like 2017-10-09 07:01:55") from None
