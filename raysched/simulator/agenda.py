@@ -43,27 +43,40 @@ class Agenda:
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
+        self._struck: set[int] = set()
         self._noted = 0
-        self._from_outside = 0
+        self._ours = 0
 
-    def note(self, at_s: float, kind: Kind, number: int, deed: Deed) -> None:
-        """Have something happen at that time."""
+    def note(self, at_s: float, kind: Kind, number: int, deed: Deed) -> int:
+        """Have something happen at that time; its name, to strike it off."""
         self._noted += 1
-        self._from_outside += kind is Kind.OUTSIDE
+        self._ours += kind is not Kind.OUTSIDE
         heappush(self._entries, Entry(at_s, kind, number, self._noted, deed))
+        return self._noted
+
+    def strike(self, noted: int) -> None:
+        """Something that is not from outside, and still on the agenda, will not happen."""
+        self._struck.add(noted)
+        self._ours -= 1
 
     def take(self) -> Entry:
-        """The next entry, off the agenda."""
+        """The next entry, off the agenda. Raises `IndexError` where there is none."""
+        self._skip_struck()
         entry = heappop(self._entries)
-        self._from_outside -= entry.kind is Kind.OUTSIDE
+        self._ours -= entry.kind is not Kind.OUTSIDE
         return entry
 
     @property
     def next_s(self) -> float | None:
         """When the next entry is due. None: nothing is left."""
+        self._skip_struck()
         return self._entries[0].at_s if self._entries else None
 
     @property
     def only_outside(self) -> bool:
         """Whether all that is left comes from outside."""
-        return len(self._entries) == self._from_outside
+        return self._ours == 0
+
+    def _skip_struck(self) -> None:
+        while self._entries and self._entries[0].noted in self._struck:
+            self._struck.remove(heappop(self._entries).noted)

@@ -16,7 +16,7 @@ from raysched.events import (
     WorkersStarted,
     WorkersStopped,
 )
-from raysched.simulator.agenda import Agenda, Kind
+from raysched.simulator.agenda import Agenda, Deed, Kind
 from raysched.simulator.models import Costs
 from raysched.simulator.scenario import Arrival
 from raysched.simulator.training import ROUNDING_EPOCHS, Progress, Training
@@ -45,7 +45,7 @@ class WorkerGroups:
 
     def drop(self, job: str) -> None:
         """A job is over before its end: rejected or cancelled."""
-        self.training.pop(job, None)
+        self._leave_training(job)
 
     # -- what the engine wants
 
@@ -100,7 +100,7 @@ class WorkerGroups:
             if job.running is None or server not in job.running.servers:
                 continue
             hit.append(job.running)
-            training = self.training.pop(job.id, None)
+            training = self._leave_training(job.id)
             if training is not None:
                 done = math.floor(training.done(now_s) + ROUNDING_EPOCHS)
                 self._keep(training, max(float(done), training.progress.done))
@@ -151,12 +151,18 @@ class WorkerGroups:
             self._leave(training, now_s)
 
     def _expect_end(self, training: Training) -> None:
-        self._note(training.ends_s, Kind.END, training.job, lambda at_s: self._end(training, at_s))
+        end = partial(self._end, training)
+        training.end = self._note(training.ends_s, Kind.END, training.job, end)
+
+    def _leave_training(self, job: str) -> Training | None:
+        """A job trains no more, and so does not come to its end."""
+        training = self.training.pop(job, None)
+        if training is not None:
+            self._agenda.strike(training.end)
+        return training
 
     def _end(self, training: Training, now_s: float) -> None:
         """The job's last epoch is done. With slots it was so before now, when it is told."""
-        if self.training.get(training.job) is not training:
-            return  # it left that grant
         ends_s = training.ends_s
         if ends_s > now_s:  # it was paused meanwhile
             self._expect_end(training)
@@ -221,7 +227,7 @@ class WorkerGroups:
     def _stop_if_told(self, training: Training, done: float, now_s: float) -> None:
         if self._state.live[training.job].phase != "leaving":
             return  # the offer was withdrawn meanwhile
-        del self.training[training.job]
+        self._leave_training(training.job)
         self._keep(training, done)
         self._note(
             now_s + self._costs.stop_s,
@@ -254,5 +260,5 @@ class WorkerGroups:
     def _stands_on_reclaimed(self, grant: Grant) -> bool:
         return any(not self._state.trainable(server) for server in grant.servers)
 
-    def _note(self, at_s: float, kind: Kind, job: str, deed: Callable[[float], None]) -> None:
-        self._agenda.note(at_s, kind, self._jobs[job].number, deed)
+    def _note(self, at_s: float, kind: Kind, job: str, deed: Deed) -> int:
+        return self._agenda.note(at_s, kind, self._jobs[job].number, deed)

@@ -34,6 +34,7 @@ class Training:
     reported_s: float
     paused_s: float = 0.0
     leaving: bool = False  # it leaves at a boundary that is on the agenda
+    end: int = 0  # the entry of its end on the agenda
 
     @property
     def job(self) -> str:
