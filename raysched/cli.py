@@ -259,8 +259,8 @@ def demo(policy: str, out: Path, seed: int, quick: bool, as_json: bool) -> None:
 
 @cli.command()
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--policy", default="fifo", show_default=True, help="One, or several: A,B,C.")
-@click.option("--servers", required=True, metavar="NxG", help="N training servers of G GPUs.")
+@click.option("--policy", help="One, or several: A,B,C; default: the journal's own, or fifo.")
+@click.option("--servers", metavar="NxG", help="N training servers of G GPUs; for tables of jobs.")
 @click.option("--profiles", type=click.Path(path_type=Path), help="Folder of measured speeds.")
 @click.option("--slot", type=float, metavar="SECONDS", help="Tell events at the ends of slots.")
 @click.option("--assume", type=click.Choice(["elasticflow"]), help="Costs of its simulator.")
@@ -277,8 +277,8 @@ def demo(policy: str, out: Path, seed: int, quick: bool, as_json: bool) -> None:
 @_json
 def simulate(
     trace: Path,
-    policy: str,
-    servers: str,
+    policy: str | None,
+    servers: str | None,
     profiles: Path | None,
     slot: float | None,
     assume: str | None,
@@ -287,13 +287,17 @@ def simulate(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Run a trace of jobs under one policy or several, in virtual time, and compare them."""
+    """Run a trace under one policy or several, in virtual time, and compare them.
+
+    TRACE is a table of jobs (ElasticFlow's, Philly's), or a journal of raysched: then the measured
+    run stands beside the simulated ones.
+    """
     from raysched.simulator import compare, screen
 
     asked = compare.Comparison(
         trace=trace,
-        policies=tuple(policy.split(",")),
-        servers=compare.servers_of(servers),
+        policies=tuple(policy.split(",")) if policy else (),
+        servers=compare.servers_of(servers) if servers else None,
         profiles=profiles,
         slot_s=slot,
         report_every_s=report_every,
@@ -302,10 +306,12 @@ def simulate(
     )
     with screen.progress(quiet=as_json) as watch:
         found = compare.compare(asked, out, watch)
+    if found.skipped:
+        click.echo(f"raysched: {found.skipped} bad rows of {trace} were skipped", err=True)
     if as_json:
-        _print(found, "", as_json)
+        _print(found.metrics, "", as_json)
     else:
-        screen.show(found)
+        screen.show(found.metrics)
 
 
 def _connected(address: str | None) -> Any:

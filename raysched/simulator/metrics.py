@@ -15,7 +15,7 @@ from raysched.summary import summarise
 
 
 def metrics(outcome: Outcome) -> dict[str, float | int | None]:
-    """Times in seconds, ratios between 0 and 1; None where there is nothing to count.
+    """Times in seconds, ratios between 0 and 1; None where nothing was counted.
 
     - `dropped`: jobs that were refused (they can never fit) or rejected by the policy. A job that
       waits to the end is neither completed nor dropped.
@@ -43,8 +43,8 @@ def metrics(outcome: Outcome) -> dict[str, float | int | None]:
         "gpu_use": summary["gpu_use_training"],
         "preemption_ratio": _ratio(job.preemptions > 0 for job in ran),
         "resizes": summary["resizes"],
-        "cpu_s": round(outcome.cpu_s, 2),
-        "decisions": len(decision_ms),
+        "cpu_s": round(outcome.cpu_s, 2) or None,
+        "decisions": len(decision_ms) or None,
         "decision_ms_mean": _rounded(np.mean, decision_ms),
         "decision_ms_p95": _rounded(_p95, decision_ms),
         "decision_ms_max": _rounded(np.max, decision_ms),
