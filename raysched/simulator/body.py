@@ -153,7 +153,8 @@ class Simulator:
         if next_s is None or self._is_over():
             return False
         entry = self._agenda.take()
-        self._idle = 0
+        if entry.kind is not Kind.ANSWER:
+            self._idle = 0
         if self._is_held(entry.at_s, entry.kind):
             self._agenda.note(self._held_until_s, entry.kind, entry.number, entry.deed)
             return True
