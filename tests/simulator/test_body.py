@@ -116,9 +116,7 @@ def test_a_preempted_job_pays_for_its_return():
 
 
 def test_every_decision_may_cost_everyone_who_trains():
-    outcome = simulate(
-        [job("a", epochs=3), job("b", 12.0, epochs=1)], costs=Costs(decision_s=2.0)
-    )
+    outcome = simulate([job("a", epochs=3), job("b", 12.0, epochs=1)], costs=Costs(decision_s=2.0))
     # At 12 `b` starts, after the decision; at its end a pays once more.
     assert ended_s(outcome) == {"a": 34.0, "b": 22.0}
 

@@ -1,0 +1,73 @@
+"""Inference servers on loan in virtual time: lent in the valley, back before the rise."""
+
+from raysched.events import DemandObserved, InferenceConfigured, ServerAdded
+from raysched.simulator.replicas import Replicas
+from raysched.state import Server, State
+from tests.simulator.scenes import Costs, job, simulate, simulator
+
+REFILL_S = 2.0
+
+
+def two_inference_servers(rps):
+    """Servers i1 and i2 of 4 GPUs, 2 replicas and 20 requests/s each, and demand by second."""
+    return [
+        ServerAdded(0.0, "i1", "inference", 4),
+        ServerAdded(0.0, "i2", "inference", 4),
+        InferenceConfigured(0.0, "app", 2, 20.0, REFILL_S),
+        *(DemandObserved(float(at_s), rps(at_s)) for at_s in range(1, 600)),
+    ]
+
+
+def valley(at_s):
+    """Both servers are needed after 200 s, one is enough before."""
+    return 30.0 if at_s > 200 else 6.0
+
+
+def test_a_server_is_lent_and_comes_back_before_it_is_needed():
+    jobs = [job("wide", epochs=500, epoch_s=4.0, workers=(1, 8))]
+    body = simulator(jobs, outside=two_inference_servers(valley), policy="aryl", loaning="aryl")
+    outcome = body.run()
+    (loan,) = outcome.history.loans
+    assert loan.server == "i2"
+    assert loan.from_s < loan.reclaimed_s < loan.to_s < loan.serving_s
+    assert loan.serving_s == loan.to_s + REFILL_S
+    wide = outcome.history.jobs["wide"]
+    assert {s.workers for s in wide.stretches} >= {4, 8}
+    assert all("i2" not in s.servers for s in wide.stretches if s.from_s >= loan.to_s)
+    assert wide.outcome == "finished"
+    assert all(server.loan == "none" for server in body.engine.state.servers.values())
+
+
+def test_workers_leave_a_reclaimed_server_at_their_boundary():
+    jobs = [job("fills", epochs=90, workers=4), job("there", epochs=40, epoch_s=40.0, workers=4)]
+    outcome = simulate(
+        jobs,
+        outside=two_inference_servers(valley),
+        policy="aryl",
+        loaning="aryl",
+        costs=Costs(preempted_s=63.0),
+    )
+    (loan,) = outcome.history.loans
+    there = outcome.history.jobs["there"]
+    first = there.stretches[0]
+    assert first.servers == {"i2": 4}
+    assert (first.to_s - first.from_s) % 10.0 == 0.0  # epochs of 10 s on four workers
+    assert loan.reclaimed_s < first.to_s < loan.reclaimed_s + 10.0
+    assert there.stretches[1].servers == {"t1": 4}
+    assert there.preemptions == 1
+
+
+def test_replicas_are_packed_and_new_ones_answer_after_the_refill():
+    state = State(servers={name: Server(name, "inference", "GPU") for name in ("i1", "i2")})
+    replicas = Replicas(InferenceConfigured(0.0, "app", 2, 20.0, REFILL_S), state)
+    seen = replicas.look(0.0)
+    assert (seen.present, seen.running) == ({"i1": 2, "i2": 2}, {"i1": 2, "i2": 2})
+    assert replicas.look(1.0) is None
+    replicas.wanted = 2
+    assert replicas.look(10.0).present == {"i1": 2}
+    replicas.wanted = 4
+    seen = replicas.look(20.0)
+    assert (seen.present, seen.running) == ({"i1": 2, "i2": 2}, {"i1": 2})
+    assert replicas.look(20.0 + REFILL_S).running == {"i1": 2, "i2": 2}
+    state.servers["i1"].loan = "open"
+    assert replicas.look(30.0).present == {"i2": 2}

@@ -1,0 +1,118 @@
+"""Whatever trace comes, under whatever policy: the brain's invariants hold, and so does physics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies import registry
+from raysched.events import JobEnded, ServerAdded, ServerLost
+from tests.simulator.scenes import Costs, job, simulator
+
+GPUS = 4
+SERVERS = 2
+
+few_seconds = st.sampled_from([0.0, 0.0, 1.0, 7.5])
+
+
+@st.composite
+def jobs(draw):
+    low = draw(st.integers(1, 3))
+    high = low + draw(st.integers(0, 5))
+    return job(
+        "",
+        draw(st.floats(0.0, 300.0)),
+        epochs=draw(st.integers(1, 40)),
+        epoch_s=draw(st.floats(0.5, 30.0)),
+        workers=(low, high),
+        gpus_per_worker=draw(st.integers(1, 2)),
+        requested_workers=draw(st.integers(low, high)),
+        deadline_s=draw(st.sampled_from([None, 60.0, 900.0])),
+    )
+
+
+@st.composite
+def traces(draw):
+    drawn = sorted(draw(st.lists(jobs(), min_size=1, max_size=8)), key=lambda j: j.at_s)
+    return [
+        replace(j, job=f"j{n}", spec=replace(j.spec, name=f"j{n}")) for n, j in enumerate(drawn)
+    ]
+
+
+@st.composite
+def accidents(draw):
+    """A server that is lost for a while, and a job that is cancelled."""
+    happened = []
+    if draw(st.booleans()):
+        at_s = draw(st.floats(1.0, 200.0))
+        happened.append(ServerLost(at_s, "t2"))
+        happened.append(ServerAdded(at_s + 50.0, "t2", "training", GPUS))
+    if draw(st.booleans()):
+        happened.append(JobEnded(draw(st.floats(1.0, 200.0)), "j0", "cancelled"))
+    return happened
+
+
+costs = st.builds(
+    Costs,
+    start_s=few_seconds,
+    resize_s=few_seconds,
+    move_s=few_seconds,
+    preempted_s=few_seconds,
+    stop_s=few_seconds,
+    free_s=few_seconds,
+    at_boundaries=st.booleans(),
+)
+
+
+def check(engine):
+    """The books balance, and no GPU is used by two jobs, whatever the books say."""
+    engine.state.check()
+    used: dict[str, int] = {}
+    for live in engine.state.live_jobs():
+        for server, workers in live.standing.items():
+            used[server] = used.get(server, 0) + workers * live.spec.gpus_per_worker
+    assert all(gpus <= GPUS for gpus in used.values())
+
+
+@given(
+    trace=traces(),
+    policy=st.sampled_from(registry.names()),
+    outside=accidents(),
+    costs=costs,
+    slot_s=st.sampled_from([None, None, 60.0]),
+)
+def test_invariants_hold_and_every_job_comes_to_its_end(trace, policy, outside, costs, slot_s):
+    body = simulator(
+        trace,
+        (SERVERS, GPUS),
+        policy=policy,
+        outside=outside,
+        costs=costs,
+        slot_s=slot_s,
+        watch=check,
+    )
+    history = body.run().history
+    assert list(history.jobs) == [arrival.job for arrival in trace]
+    for found in history.jobs.values():
+        assert found.outcome in ("finished", "rejected", "refused", "cancelled")
+    assert not body.engine.state.policy.error
+    assert not any(account.in_use for account in body.engine.state.ledger.accounts.values())
+
+
+@given(trace=traces(), policy=st.sampled_from(registry.names()), costs=costs)
+def test_a_job_trains_exactly_the_work_that_it_has(trace, policy, costs):
+    outcome = simulator(trace, (SERVERS, GPUS), policy=policy, costs=costs).run()
+    for arrival in trace:
+        found = outcome.history.jobs[arrival.job]
+        if found.outcome != "finished":
+            continue
+        *left, last = found.stretches
+        low = arrival.spec.min_workers
+        trained = sum(
+            (s.to_s - costs.stop_s - s.training_s) / arrival.epoch_s[s.workers - low] for s in left
+        )
+        trained += (last.to_s - last.training_s) / arrival.epoch_s[last.workers - low]
+        assert trained == pytest.approx(arrival.spec.epochs)
