@@ -32,7 +32,7 @@ def load(
     """
     columns = header(path)
     if elasticflow.fits(columns):
-        known = None if profiles is None else Profiles(profiles)
+        known = None if profiles is None else Profiles.read(profiles)
         return elasticflow.read(path, known, skip_bad=skip_bad, cap=cap)
     if philly.fits(columns):
         return philly.read(path, skip_bad=skip_bad)

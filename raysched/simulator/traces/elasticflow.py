@@ -52,7 +52,7 @@ def read(
             work = asked * row.number("duration", above_0=True)
             described["requested_workers"] = asked
             return job(name, at_s, Linear(), work, iterations, (1, most), **described)
-        speeds = profiles.speeds(model, batch_size)
+        speeds = profiles.speeds(row)
         most = min(most, speeds.workers[-1])
         described["requested_workers"] = min(asked, most)
         return job(name, at_s, speeds, iterations, iterations, (1, most), **described)

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from raysched.simulator.models import Measured
 from raysched.simulator.traces.rows import Row, TraceError, rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Profiles:
-    """A folder with a table for each model: `global_batch_size`, then iterations a second on 1, 2,
-    4, … GPUs. An empty cell or nan was not profiled; 0 is a size that cannot be used."""
+    """Iterations a second by model and global batch size."""
 
     folder: Path
+    tables: Mapping[str, Mapping[int, Measured]]
 
-    def speeds(self, model: str, batch_size: int) -> Measured:
-        """Iterations a second, up to the largest size that can be used. Raises `TraceError`."""
-        table = self._tables.get(model)
+    @classmethod
+    def read(cls, folder: Path) -> Profiles:
+        """A folder with a table for each model: `global_batch_size`, then iterations a second on
+        1, 2, 4, … GPUs. An empty cell or nan was not profiled; 0 is a size that cannot be used.
+
+        Raises `TraceError` naming file, line and column.
+        """
+        if not folder.is_dir():
+            raise TraceError(f"{folder}: there is no such folder of profiles")
+        return cls(folder, {path.stem: _table(path) for path in sorted(folder.glob("*.csv"))})
+
+    def speeds(self, row: Row) -> Measured:
+        """Those of a row's `model_name` and `batch_size`. Raises `TraceError`."""
+        model, batch_size = row.text("model_name"), row.whole("batch_size", least=1)
+        table = self.tables.get(model)
         if table is None:
-            known = ", ".join(sorted(self._tables)) or "none"
-            raise TraceError(f"{self.folder}: no profile of {model!r}; there are {known}")
+            known = ", ".join(self.tables) or "none"
+            raise row.bad("model_name", f"{model!r} has no profile in {self.folder}: {known}")
         if batch_size not in table:
             known = ", ".join(map(str, sorted(table)))
-            raise TraceError(f"{self.folder}/{model}.csv: no batch of {batch_size}; it has {known}")
+            raise row.bad("batch_size", f"{batch_size} is not profiled for {model}: {known} are")
         return table[batch_size]
-
-    @cached_property
-    def _tables(self) -> dict[str, dict[int, Measured]]:
-        if not self.folder.is_dir():
-            raise TraceError(f"{self.folder}: there is no such folder of profiles")
-        return {path.stem: _table(path) for path in sorted(self.folder.glob("*.csv"))}
 
 
 def _table(path: Path) -> dict[int, Measured]:
@@ -42,13 +47,8 @@ def _table(path: Path) -> dict[int, Measured]:
 
 def _measured(row: Row) -> Measured:
     sizes = [column for column in row.cells if column and column.isdigit()]
-    speeds = {int(size): _speed(row, size) for size in sizes}
+    speeds = {int(size): row.number(size) for size in sizes if row.cells[size] not in ("", "nan")}
     usable = {size: speed for size, speed in sorted(speeds.items()) if speed > 0}
     if not usable:
-        raise row.bad("1", "and all other sizes are empty or 0")
+        raise row.bad("global_batch_size", f"{row.text('global_batch_size')} has no usable speed")
     return Measured(tuple(usable), tuple(usable.values()))
-
-
-def _speed(row: Row, size: str) -> float:
-    cell = row.cells[size]
-    return 0.0 if not cell or math.isnan(float(cell)) else row.number(size)

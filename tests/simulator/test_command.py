@@ -1,0 +1,79 @@
+"""`raysched simulate` from the shell's side."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from raysched import cli
+from raysched.errors import UserError
+from raysched.simulator.compare import servers_of
+from tests.simulator.test_journal import written
+from tests.simulator.test_traces import GOOD, HEADER, table
+
+METRICS = {
+    *("jobs", "completed", "dropped", "deadline_ratio", "deadline_ratio_slot", "makespan_s"),
+    *("queuing_s_mean", "queuing_s_median", "queuing_s_p95", "gpu_use", "preemption_ratio"),
+    *("jct_s_mean", "jct_s_median", "jct_s_p95", "resizes", "cpu_s", "decisions"),
+    *("decision_ms_mean", "decision_ms_p95", "decision_ms_max"),
+}
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.cli, ["simulate", *map(str, arguments)])
+
+
+def refusal(capsys, monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["raysched", "simulate", *map(str, arguments)])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_policies_are_compared_on_a_table_of_jobs(tmp_path):
+    path = table(tmp_path, HEADER, GOOD, "bad,1,x,bert,1700,64,2,200")
+    out = tmp_path / "out"
+    arguments = [path, "--policy", "fifo,aryl", "--servers", "2x4", "--out", out, "--skip-bad"]
+    found = run(*arguments, "--json")
+    assert found.exit_code == 0, found.output
+    assert "1 bad rows" in found.stderr
+    printed = json.loads(found.stdout)
+    assert list(printed) == ["fifo", "aryl"]
+    assert set(printed["fifo"]) == METRICS
+    assert printed["fifo"]["jct_s_mean"] == 200.0
+    assert printed["aryl"]["jct_s_mean"] == 2 * 200.0 / 8
+    assert json.loads((out / "metrics.json").read_text()) == printed
+    assert (out / "aryl" / "jobs.csv").is_file()
+    assert (out / "gpus.png").read_bytes().startswith(b"\x89PNG")
+    assert "jct_s_mean" in run(*arguments).stdout
+
+
+def test_a_journal_is_run_again_beside_what_was_measured(tmp_path):
+    journal, _, _ = written(tmp_path / "journal.db")
+    journal.close()
+    found = run(tmp_path / "journal.db", "--out", tmp_path / "out", "--json")
+    assert found.exit_code == 0, found.output
+    printed = json.loads(found.stdout)
+    assert list(printed) == ["measured", "aryl"]
+    assert printed["aryl"]["jct_s_mean"] == pytest.approx(printed["measured"]["jct_s_mean"])
+    others = run(tmp_path / "journal.db", "--policy", "fifo", "--out", tmp_path / "out", "--json")
+    assert list(json.loads(others.stdout)) == ["measured", "fifo"]
+
+
+def test_what_is_asked_wrongly_is_named_in_one_line(tmp_path, capsys, monkeypatch):
+    path = table(tmp_path, HEADER, GOOD)
+    assert "names no servers" in refusal(capsys, monkeypatch, path)
+    assert "16x8" in refusal(capsys, monkeypatch, path, "--servers", "16*8")
+    servers = ("--servers", "2x4")
+    assert "nope" in refusal(capsys, monkeypatch, path, *servers, "--policy", "fifo,nope")
+    assert "no jobs" in refusal(capsys, monkeypatch, table(tmp_path, HEADER), *servers)
+    journal, _, _ = written(tmp_path / "journal.db")
+    journal.close()
+    assert "leave it out" in refusal(capsys, monkeypatch, tmp_path / "journal.db", *servers)
+
+
+@pytest.mark.parametrize("text", ["", "16", "0x8", "16x", "16x-1", "x8"])
+def test_servers_are_written_as_a_product(text):
+    with pytest.raises(UserError, match="such as 16x8"):
+        servers_of(text)

@@ -1,0 +1,157 @@
+"""Tables of jobs, row by row: what a row becomes, and what a bad one says."""
+
+import gzip
+
+import pytest
+
+from raysched.simulator import traces
+from raysched.simulator.assume import elasticflow_cap
+from raysched.simulator.traces import TraceError
+from raysched.simulator.traces.trace import MOST_EPOCHS
+
+HEADER = "job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration\n"
+OTHER = "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_effort\n"
+
+BERT = "global_batch_size,1,2,4,8,16\n64,2,3,5,4,nan\n128,1,2,0,,\n"
+
+
+@pytest.fixture
+def profiles(tmp_path):
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    (folder / "bert.csv").write_text(BERT)
+    return folder
+
+
+def table(tmp_path, header, *rows):
+    path = tmp_path / "trace.csv"
+    path.write_text(header + "".join(row + "\n" for row in rows))
+    return path
+
+
+def test_a_row_of_elasticflow_runs_its_iterations_at_the_measured_speeds(tmp_path, profiles):
+    path = table(tmp_path, HEADER, "a,1000,600,bert,1700,64,2,200", "b,1060,9000,bert,2000,64,1,9")
+    trace = traces.load(path, profiles=profiles)
+    a, b = trace.arrivals
+    assert (trace.format, a.at_s, b.at_s) == ("elasticflow", 0.0, 60.0)
+    spec = a.spec
+    assert (spec.min_workers, spec.max_workers, spec.requested_workers) == (1, 8, 2)
+    assert (spec.epochs, spec.deadline_s, spec.batch_size) == (600, 700.0, 64)
+    # Iterations a second: 2, 3, (4), 5, …, 4 on eight.
+    assert [a.epoch_s[n - 1] for n in (1, 2, 3, 4, 8)] == pytest.approx(
+        [1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 4]
+    )
+    assert spec.profile_epoch_s == a.epoch_s
+    assert b.spec.epochs == MOST_EPOCHS
+    assert b.epoch_s[0] * b.spec.epochs == pytest.approx(9000 / 2)
+
+
+def test_sizes_that_were_not_profiled_or_cannot_be_used_end_the_range(tmp_path, profiles):
+    path = table(tmp_path, HEADER, "a,0,600,bert,700,128,16,200")
+    (a,) = traces.load(path, profiles=profiles).arrivals
+    assert (a.spec.max_workers, a.spec.requested_workers) == (2, 2)
+
+
+def test_the_other_names_of_columns_and_best_effort(tmp_path, profiles):
+    path = table(tmp_path, OTHER, "0,5,600,bert,700,64,1,200,0", "1,6,600,bert,700,64,1,200,1")
+    a, b = traces.load(path, profiles=profiles).arrivals
+    assert (a.spec.deadline_s, b.spec.deadline_s) == (695.0, None)
+
+
+def test_without_profiles_the_duration_scales_linearly(tmp_path):
+    path = table(tmp_path, HEADER, "a,0,100,bert,700,64,4,200")
+    (a,) = traces.load(path).arrivals
+    assert a.epoch_s[3] * a.spec.epochs == pytest.approx(200.0)
+    assert a.epoch_s[0] * a.spec.epochs == pytest.approx(800.0)
+    assert a.spec.max_workers == 64
+
+
+def test_only_the_authors_own_schedules_know_where_a_model_stops_to_gain(tmp_path, profiles):
+    path = table(tmp_path, HEADER, "a,0,100,bert,700,64,1,200")
+    most = {}
+    for policy in ("elasticflow", "fifo"):
+        trace = traces.load(path, cap=elasticflow_cap(policy))
+        most[policy] = trace.arrivals[0].spec.max_workers
+    assert most == {"elasticflow": 8, "fifo": 64}
+
+
+def test_jobs_are_taken_in_the_order_of_arrival(tmp_path):
+    rows = (
+        "2017-10-09 07:01:55,66.0,1,66.0,11cb48",
+        "2017-10-03 07:01:55,500.5,4,2002.0,6214e9",
+    )
+    path = table(tmp_path, "timestamp,duration,num_gpus,gpu_time,cluster\n", *rows)
+    first, second = traces.load(path).arrivals
+    assert (first.job, second.job) == ("philly-3", "philly-2")
+    assert (first.at_s, second.at_s) == (0.0, 6 * 86400.0)
+    assert (first.spec.min_workers, first.spec.max_workers, first.spec.tenant) == (4, 4, "6214e9")
+    assert first.epoch_s[0] * first.spec.epochs == pytest.approx(500.5)
+
+
+def test_a_packed_table_is_read_like_a_plain_one(tmp_path):
+    path = tmp_path / "trace.csv.gz"
+    with gzip.open(path, "wt") as file:
+        file.write(HEADER + "a,0,100,bert,700,64,4,200\n")
+    assert len(traces.load(path).arrivals) == 1
+
+
+GOOD = "a,1000,600,bert,1700,64,2,200"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            "b,1000,600,bert,1700,64,two,200",
+            r"trace\.csv line 3: num_gpu 'two' is not a whole number",
+        ),
+        ("b,1000,600,bert,1700,64,0,200", "line 3: num_gpu is 0; use 1 or more"),
+        ("b,1000,,bert,1700,64,2,200", "line 3: num_iteration is empty"),
+        ("b,1000,600,bert,900,64,2,200", "line 3: deadline is not after the submission"),
+        ("b,1000,600,gpt9,1700,64,2,200", "line 3: model_name 'gpt9' has no profile in .*: bert"),
+        (
+            "b,1000,600,bert,1700,96,2,200",
+            "line 3: batch_size 96 is not profiled for bert: 64, 128 are",
+        ),
+        ("a,1000,600,bert,1700,64,2,200", "line 3: job_id 'a' occurs twice"),
+        ("b,1000", "line 3: model_name is empty"),
+    ],
+)
+def test_a_bad_row_names_file_line_column_and_mend_or_is_counted(tmp_path, profiles, row, message):
+    path = table(tmp_path, HEADER, GOOD, row)
+    with pytest.raises(TraceError, match=message):
+        traces.load(path, profiles=profiles)
+    trace = traces.load(path, profiles=profiles, skip_bad=True)
+    assert (len(trace.arrivals), trace.skipped) == (1, 1)
+
+
+def test_a_bad_time_of_philly_is_named(tmp_path):
+    header = "timestamp,duration,num_gpus,gpu_time,cluster\n"
+    path = table(tmp_path, header, "soon,66.0,1,66.0,11cb48")
+    with pytest.raises(TraceError, match="line 2: timestamp 'soon' is not a time like"):
+        traces.load(path)
+
+
+def test_a_bad_cell_of_a_profile_is_named(tmp_path, profiles):
+    (profiles / "bert.csv").write_text("global_batch_size,1,2\n64,fast,3\n")
+    path = table(tmp_path, HEADER, GOOD)
+    with pytest.raises(TraceError, match=r"bert\.csv line 2: 1 'fast' is not a number"):
+        traces.load(path, profiles=profiles, skip_bad=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("when,who\n1,2\n", "begins with the columns when, who"), ("", r"\(none\)")],
+)
+def test_a_table_of_another_kind_is_refused(tmp_path, text, message):
+    path = tmp_path / "other.csv"
+    path.write_text(text)
+    with pytest.raises(TraceError, match=message):
+        traces.load(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(TraceError, match=r"gone\.csv: cannot be read"):
+        traces.load(tmp_path / "gone.csv")
+    with pytest.raises(TraceError, match=r"gone\.csv: cannot be read"):
+        traces.is_journal(tmp_path / "gone.csv")
