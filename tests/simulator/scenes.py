@@ -46,8 +46,8 @@ def job(
     """A job whose epoch takes `epoch_s` on one worker and scales linearly."""
     low, high = (workers, workers) if isinstance(workers, int) else workers
     curve = epoch_curve(Linear(), epochs * epoch_s, epochs, (low, high))
-    rest = {"batch_size": 64, "profile_epoch_s": curve} | rest
-    return Arrival(at_s, name, JobSpec(name, epochs, low, high, **rest), curve)
+    described: dict[str, Any] = {"batch_size": 64, "profile_epoch_s": curve, **rest}
+    return Arrival(at_s, name, JobSpec(name, epochs, low, high, **described), curve)
 
 
 def simulator(
@@ -61,15 +61,11 @@ def simulator(
     watch: Any = None,
     **settings: Any,
 ) -> Simulator:
-    """A simulator of these jobs, under fifo unless `sizes` or a policy is given."""
+    """A simulator of these jobs, under fifo unless a policy is named or `sizes` are given."""
 
     def load(name, parameters):
-        return (
-            Scripted(sizes, interval_s) if name == "scripted" else registry.load(name, parameters)
-        )
+        return Scripted(sizes, interval_s) if sizes else registry.load(name, parameters)
 
-    if sizes is not None:
-        settings["policy"] = "scripted"
     pool = training_servers(*servers)
     scene = Scenario(jobs, sorted([*pool, *outside], key=lambda event: event.at_s))
     return Simulator(scene, Settings(**settings), journal=journal, load_policy=load, watch=watch)

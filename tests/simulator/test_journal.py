@@ -1,6 +1,8 @@
 """A simulation's journal: the same bytes each time, replayed and recovered to the same, and run
 again to the same completions."""
 
+from typing import Any
+
 import pytest
 
 from loaning import registry as loaning_registry
@@ -36,7 +38,12 @@ OUTSIDE = [
 def written(path, **rest):
     """A simulation of a busy day with its journal; the engine as it was in the end."""
     journal = Journal(path)
-    settings = {"policy": "aryl", "loaning": "aryl", "costs": COSTS, "outside": OUTSIDE} | rest
+    settings: dict[str, Any] = {
+        "policy": "aryl",
+        "loaning": "aryl",
+        "costs": COSTS,
+        "outside": OUTSIDE,
+    } | rest
     body = simulator(JOBS, (2, 4), journal=journal, **settings)
     outcome = body.run()
     return journal, outcome, body.engine

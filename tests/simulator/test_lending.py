@@ -18,6 +18,17 @@ def two_inference_servers(rps):
     ]
 
 
+def only_loan(outcome):
+    (loan,) = outcome.history.loans
+    return loan
+
+
+def look(replicas, at_s):
+    """Replicas by server: all of them, and those that answer."""
+    seen = replicas.look(at_s)
+    return seen.present, seen.running
+
+
 def valley(at_s):
     """Both servers are needed after 200 s, one is enough before."""
     return 30.0 if at_s > 200 else 6.0
@@ -27,7 +38,7 @@ def test_a_server_is_lent_and_comes_back_before_it_is_needed():
     jobs = [job("wide", epochs=500, epoch_s=4.0, workers=(1, 8))]
     body = simulator(jobs, outside=two_inference_servers(valley), policy="aryl", loaning="aryl")
     outcome = body.run()
-    (loan,) = outcome.history.loans
+    loan = only_loan(outcome)
     assert loan.server == "i2"
     assert loan.from_s < loan.reclaimed_s < loan.to_s < loan.serving_s
     assert loan.serving_s == loan.to_s + REFILL_S
@@ -47,7 +58,7 @@ def test_workers_leave_a_reclaimed_server_at_their_boundary():
         loaning="aryl",
         costs=Costs(preempted_s=63.0),
     )
-    (loan,) = outcome.history.loans
+    loan = only_loan(outcome)
     there = outcome.history.jobs["there"]
     first = there.stretches[0]
     assert first.servers == {"i2": 4}
@@ -60,14 +71,12 @@ def test_workers_leave_a_reclaimed_server_at_their_boundary():
 def test_replicas_are_packed_and_new_ones_answer_after_the_refill():
     state = State(servers={name: Server(name, "inference", "GPU") for name in ("i1", "i2")})
     replicas = Replicas(InferenceConfigured(0.0, "app", 2, 20.0, REFILL_S), state)
-    seen = replicas.look(0.0)
-    assert (seen.present, seen.running) == ({"i1": 2, "i2": 2}, {"i1": 2, "i2": 2})
+    assert look(replicas, 0.0) == ({"i1": 2, "i2": 2}, {"i1": 2, "i2": 2})
     assert replicas.look(1.0) is None
     replicas.wanted = 2
-    assert replicas.look(10.0).present == {"i1": 2}
+    assert look(replicas, 10.0) == ({"i1": 2}, {"i1": 2})
     replicas.wanted = 4
-    seen = replicas.look(20.0)
-    assert (seen.present, seen.running) == ({"i1": 2, "i2": 2}, {"i1": 2})
-    assert replicas.look(20.0 + REFILL_S).running == {"i1": 2, "i2": 2}
+    assert look(replicas, 20.0) == ({"i1": 2, "i2": 2}, {"i1": 2})
+    assert look(replicas, 20.0 + REFILL_S) == ({"i1": 2, "i2": 2}, {"i1": 2, "i2": 2})
     state.servers["i1"].loan = "open"
-    assert replicas.look(30.0).present == {"i2": 2}
+    assert look(replicas, 30.0) == ({"i2": 2}, {"i2": 2})

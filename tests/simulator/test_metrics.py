@@ -33,7 +33,7 @@ def test_queuing_completion_use_and_deadlines_by_hand():
     assert found["gpu_use"] == pytest.approx((3 * 40 + 2 * 30 + 20) / (4 * 70), abs=1e-4)
     assert found["deadline_ratio"] == pytest.approx(1 / 3, abs=1e-4)
     assert (found["preemption_ratio"], found["resizes"]) == (0.0, 0)
-    assert found["decisions"] > 0
+    assert found["decisions"]
 
 
 def test_with_slots_a_deadline_may_be_met_before_the_scheduler_is_told():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from policies import registry
 from raysched.events import JobEnded, ServerAdded, ServerLost
+from raysched.simulator.scenario import Outside
 from tests.simulator.scenes import Costs, job, simulator
 
 GPUS = 4
@@ -45,7 +46,7 @@ def traces(draw):
 @st.composite
 def accidents(draw):
     """A server that is lost for a while, and a job that is cancelled."""
-    happened = []
+    happened: list[Outside] = []
     if draw(st.booleans()):
         at_s = draw(st.floats(1.0, 200.0))
         happened.append(ServerLost(at_s, "t2"))
@@ -109,10 +110,12 @@ def test_a_job_trains_exactly_the_work_that_it_has(trace, policy, costs):
         found = outcome.history.jobs[arrival.job]
         if found.outcome != "finished":
             continue
-        *left, last = found.stretches
-        low = arrival.spec.min_workers
-        trained = sum(
-            (s.to_s - costs.stop_s - s.training_s) / arrival.epoch_s[s.workers - low] for s in left
-        )
-        trained += (last.to_s - last.training_s) / arrival.epoch_s[last.workers - low]
-        assert trained == pytest.approx(arrival.spec.epochs)
+        assert trained(found, arrival, costs) == pytest.approx(arrival.spec.epochs)
+
+
+def trained(found, arrival, costs):
+    """Epochs that fit into the times at which a job trained."""
+    *left, last = found.stretches
+    spans = [(s.workers, s.to_s - costs.stop_s - s.training_s) for s in left]
+    spans.append((last.workers, last.to_s - last.training_s))
+    return sum(s / arrival.epoch_s[workers - arrival.spec.min_workers] for workers, s in spans)
