@@ -54,6 +54,11 @@ class Agenda:
         heappush(self._entries, Entry(at_s, kind, number, self._noted, deed))
         return self._noted
 
+    def put_off(self, entry: Entry, at_s: float) -> None:
+        """Have what was taken off the agenda happen later, under its old name."""
+        self._ours += entry.kind is not Kind.OUTSIDE
+        heappush(self._entries, entry._replace(at_s=at_s))
+
     def strike(self, noted: int) -> None:
         """Something that is not from outside, and still on the agenda, will not happen."""
         self._struck.add(noted)

@@ -156,7 +156,7 @@ class Simulator:
         if entry.kind is not Kind.ANSWER:
             self._idle = 0
         if self._is_held(entry.at_s, entry.kind):
-            self._agenda.note(self._held_until_s, entry.kind, entry.number, entry.deed)
+            self._agenda.put_off(entry, self._held_until_s)
             return True
         self._go_to(entry.at_s, entry.kind)
         entry.deed(self.now_s)

@@ -214,6 +214,14 @@ def test_a_cancelled_job_frees_its_gpus():
     assert ended_s(outcome)["b"] == 15.0 + 10.0 / 4
 
 
+def test_a_job_may_be_cancelled_while_its_end_waits_for_the_slot():
+    outside = [JobEnded(200.0, "a", "cancelled")]
+    jobs = [job("a", epochs=1, epoch_s=100.0), job("b", 400.0)]
+    outcome = simulate(jobs, outside=outside, slot_s=240.0)
+    assert outcome.history.jobs["a"].outcome == "cancelled"
+    assert outcome.history.jobs["b"].outcome == "finished"
+
+
 def test_an_operator_may_switch_the_policy():
     outside = [PolicySwitched(11.0, "aryl")]
     outcome = simulate([job("a", epochs=4, workers=(1, 4))], outside=outside)

@@ -23,14 +23,16 @@ few_seconds = st.sampled_from([0.0, 0.0, 1.0, 7.5])
 def jobs(draw):
     low = draw(st.integers(1, 3))
     high = low + draw(st.integers(0, 5))
+    gpus = draw(st.integers(1, 2))
+    fits = min(high, SERVERS * (GPUS // gpus))  # fifo never shrinks what was asked for
     return job(
         "",
         draw(st.floats(0.0, 300.0)),
         epochs=draw(st.integers(1, 40)),
         epoch_s=draw(st.floats(0.5, 30.0)),
         workers=(low, high),
-        gpus_per_worker=draw(st.integers(1, 2)),
-        requested_workers=draw(st.integers(low, high)),
+        gpus_per_worker=gpus,
+        requested_workers=draw(st.integers(low, fits)),
         deadline_s=draw(st.sampled_from([None, 60.0, 900.0])),
     )
 
