@@ -289,8 +289,8 @@ def simulate(
 ) -> None:
     """Run a trace under one policy or several, in virtual time, and compare them.
 
-    TRACE is a table of jobs (ElasticFlow's, Philly's), or a journal of raysched: then the measured
-    run stands beside the simulated ones.
+    TRACE is a table of jobs (ElasticFlow's, Philly's, Pollux's), or a journal of raysched: then the
+    measured run stands beside the simulated ones.
     """
     from raysched.simulator import compare, screen
 

@@ -30,6 +30,7 @@ from raysched.actions import (
 from raysched.admission import check_fits
 from raysched.engine import Engine, LoadPolicy
 from raysched.events import (
+    DemandObserved,
     Event,
     InferenceConfigured,
     JobEnded,
@@ -165,10 +166,13 @@ class Simulator:
     def _go_to(self, at_s: float, kind: Kind) -> None:
         """Advance the clock. Jobs report first where the policy may be asked now."""
         self.now_s = max(self.now_s, at_s)
-        if kind in (Kind.OUTSIDE, Kind.END, Kind.LOAN, Kind.ARRIVAL):
+        if kind in (Kind.END, Kind.LOAN, Kind.ARRIVAL):
             if self._settings.slot_s is not None and self.engine.state.now_s < self.now_s:
                 self.tell(TimePassed(self.now_s))  # what is told now may have happened before
-            self._groups.report(self.now_s, self._settings.report_every_s)
+            self._report()
+
+    def _report(self) -> None:
+        self._groups.report(self.now_s, self._settings.report_every_s)
 
     def _due_s(self) -> float | None:
         """When the engine wants to be told the time."""
@@ -183,7 +187,7 @@ class Simulator:
             if self._idle > IDLE_DECISIONS:
                 return False
         self.now_s = self._looked_s = due_s
-        self._groups.report(self.now_s, self._settings.report_every_s)
+        self._report()
         self.tell(TimePassed(self.now_s))
         return True
 
@@ -228,6 +232,8 @@ class Simulator:
         )
 
     def _take(self, event: Outside, _: float) -> None:
+        if not isinstance(event, DemandObserved):  # about which only the loaning is asked
+            self._report()
         if isinstance(event, JobEnded):
             if event.job in self.engine.state.live:
                 self._groups.drop(event.job)
@@ -273,9 +279,12 @@ class Simulator:
             if self._settings.slot_s is not None:
                 self._held_until_s = self.now_s + self._settings.slot_s
             self._groups.pause(self.now_s)
-        self.tell(event)
         if isinstance(event, LoaningDecided) and event.decision.reclaim:
+            self._report()
+            self.tell(event)
             self._groups.leave_reclaimed(self.now_s)
+        else:
+            self.tell(event)
 
     def _loan(self, event: LoanOpened | LoanClosed) -> None:
         """Fences stand, and go, at once."""

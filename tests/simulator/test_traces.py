@@ -6,7 +6,8 @@ import pytest
 
 from raysched.simulator import traces
 from raysched.simulator.assume import elasticflow_cap
-from raysched.simulator.traces import TraceError
+from raysched.simulator.models import LossPerDoubling
+from raysched.simulator.traces import TraceError, philly
 from raysched.simulator.traces.trace import MOST_EPOCHS
 
 HEADER = "job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration\n"
@@ -88,11 +89,62 @@ def test_jobs_are_taken_in_the_order_of_arrival(tmp_path):
     assert first.epoch_s[0] * first.spec.epochs == pytest.approx(500.5)
 
 
+def test_jobs_of_philly_may_be_given_a_range_and_a_scaling(tmp_path):
+    header = "timestamp,duration,num_gpus,gpu_time,cluster\n"
+    path = table(tmp_path, header, "2017-10-09 07:01:55,64.0,2,128.0,11cb48")
+    (a,) = philly.read(path, elastic=2, scaling=LossPerDoubling()).arrivals
+    assert (a.spec.min_workers, a.spec.max_workers, a.spec.requested_workers) == (2, 4, None)
+    assert a.epoch_s[0] * a.spec.epochs == pytest.approx(64.0)
+    assert a.epoch_s[2] * a.spec.epochs == pytest.approx(64.0 / 1.6)
+
+
 def test_a_packed_table_is_read_like_a_plain_one(tmp_path):
     path = tmp_path / "trace.csv.gz"
     with gzip.open(path, "wt") as file:
         file.write(HEADER + "a,0,100,bert,700,64,4,200\n")
     assert len(traces.load(path).arrivals) == 1
+
+
+POLLUX = "name,time,application,num_replicas,batch_size\n"
+
+PLACEMENTS = """placement,local_bsz,step_time,sync_time
+1,10,1.0,0.0
+1,20,2.0,0.0
+11,10,9.0,8.0
+2,10,1.5,0.5
+2,20,2.5,0.5
+"""
+
+
+@pytest.fixture
+def applications(tmp_path):
+    folder = tmp_path / "applications"
+    (folder / "net").mkdir(parents=True)
+    (folder / "net" / "placements.csv").write_text(PLACEMENTS)
+    (folder / "net" / "validation-40.csv").write_text("progress,iteration\n5,100\n9,300\n")
+    return folder
+
+
+def test_a_row_of_pollux_runs_the_iterations_of_its_validation(tmp_path, applications):
+    path = table(tmp_path, POLLUX, "net-0,107,net,6,40")
+    (a,) = traces.load(path, profiles=applications).arrivals
+    # On one GPU 40 samples are two steps of 20, one synchronised; on two packed ones a step.
+    assert [s * a.spec.epochs / 300 for s in a.epoch_s] == pytest.approx([4.0, 2.5])
+    assert (a.spec.epochs, a.spec.requested_workers, a.at_s) == (300, 2, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("net-0,107,other,6,40", "line 2: application 'other' has no profile in .*: net"),
+        ("net-0,107,net,6,80", "line 2: batch_size 80 was not validated for net: 40 were"),
+    ],
+)
+def test_a_bad_row_of_pollux_is_named(tmp_path, applications, row, message):
+    with pytest.raises(TraceError, match=message):
+        traces.load(table(tmp_path, POLLUX, row), profiles=applications)
+    with pytest.raises(TraceError, match="pass the folder of its --profiles"):
+        traces.load(table(tmp_path, POLLUX, row))
 
 
 GOOD = "a,1000,600,bert,1700,64,2,200"

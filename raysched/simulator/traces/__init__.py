@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from raysched.simulator.traces import elasticflow, philly
+from raysched.simulator.traces import elasticflow, philly, pollux
 from raysched.simulator.traces.elasticflow import Cap, no_cap
 from raysched.simulator.traces.profiles import Profiles
 from raysched.simulator.traces.rows import TraceError, header
@@ -36,9 +36,13 @@ def load(
         return elasticflow.read(path, known, skip_bad=skip_bad, cap=cap)
     if philly.fits(columns):
         return philly.read(path, skip_bad=skip_bad)
+    if pollux.fits(columns):
+        if profiles is None:
+            raise TraceError(f"{path}: names no durations; pass the folder of its --profiles")
+        return pollux.read(path, profiles, skip_bad=skip_bad)
     raise TraceError(
         f"{path}: no known trace begins with the columns {', '.join(columns) or '(none)'}; "
-        "known are the tables of ElasticFlow and Philly, and journals of raysched"
+        "known are the tables of ElasticFlow, Philly and Pollux, and journals of raysched"
     )
 
 
