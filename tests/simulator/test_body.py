@@ -121,6 +121,29 @@ def test_every_decision_may_cost_everyone_who_trains():
     assert ended_s(outcome) == {"a": 34.0, "b": 22.0}
 
 
+def test_two_decisions_at_one_time_cost_as_much_as_one():
+    jobs = [job("a", epochs=3), job("b", 12.0, epochs=1), job("c", 12.0, epochs=1)]
+    outcome = simulate(jobs, costs=Costs(decision_s=2.0))
+    assert ended_s(outcome) == {"a": 34.0, "b": 22.0, "c": 22.0}
+
+
+def test_an_end_that_decisions_put_off_frees_its_gpus_only_then():
+    jobs = [
+        job("a", epochs=3, epoch_s=30.0, workers=3),
+        job("b", 12.0, epochs=1),
+        job("c", 15.0, epochs=1, workers=4),
+    ]
+    outcome = simulate(jobs, costs=Costs(decision_s=2.0))
+    # a pays at 12, at 15 and at b's end at 24.
+    assert stretches(outcome, "c")[0][0] == ended_s(outcome)["a"] == 36.0
+
+
+def test_a_boundary_that_decisions_put_off_is_reached_only_then():
+    jobs = [job("a", epochs=6, workers=(1, 2)), job("t1", 14.0), job("t2", 16.0)]
+    outcome = simulate(jobs, sizes=two_from(14.0), costs=Costs(decision_s=2.0))
+    assert stretches(outcome, "a")[0] == (0.0, 24.0, 1)
+
+
 def test_policies_see_how_far_running_jobs_are():
     seen = {}
 
@@ -179,6 +202,18 @@ def test_what_happens_within_a_slot_is_told_at_its_end():
         "b": 210.0,
         "c": 230.0,
     }
+
+
+def test_at_the_end_of_a_slot_policies_see_that_time():
+    times = set()
+
+    def sizes(problem):
+        times.add(problem.now_s)
+        return dict.fromkeys(problem.jobs.ids, 1)
+
+    jobs = [job("a", epochs=1, epoch_s=1000.0), job("b", 30.0, epochs=1, epoch_s=2000.0)]
+    simulate(jobs, sizes=sizes, slot_s=240.0)
+    assert times == {0.0, 240.0, 1000.0, 2240.0}
 
 
 def test_a_lost_server_costs_the_epoch_under_way():

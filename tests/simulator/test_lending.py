@@ -68,6 +68,33 @@ def test_workers_leave_a_reclaimed_server_at_their_boundary():
     assert there.preemptions == 1
 
 
+def test_workers_that_start_on_a_server_being_reclaimed_leave_it_all_the_same():
+    lent_before = []
+
+    def sizes(problem):
+        """Once the server is taken back `there` shall have the GPUs of `fills`, which keeps them
+        to its far boundary."""
+        lent_before.append("i2" in problem.servers.ids)
+        if not lent_before[-1] and any(lent_before):
+            return {"fills": 0, "there": 4}
+        return {"fills": 4, "there": 4 if lent_before[-1] else 0}
+
+    jobs = [
+        job("fills", epochs=3, epoch_s=2000.0, workers=4),
+        job("there", epochs=40, epoch_s=40.0, workers=4),
+    ]
+    outcome = simulate(
+        jobs,
+        outside=two_inference_servers(valley),
+        sizes=sizes,
+        loaning="aryl",
+        costs=Costs(start_s=300.0),
+    )
+    there, loan = outcome.history.jobs["there"].stretches[0], only_loan(outcome)
+    assert there.from_s < loan.reclaimed_s < there.from_s + 300.0
+    assert there.to_s == loan.to_s == there.from_s + 300.0 + 10.0
+
+
 def test_replicas_are_packed_and_new_ones_answer_after_the_refill():
     state = State(servers={name: Server(name, "inference", "GPU") for name in ("i1", "i2")})
     replicas = Replicas(InferenceConfigured(0.0, "app", 2, 20.0, REFILL_S), state)
