@@ -37,10 +37,9 @@ def refused(result: subprocess.CompletedProcess[str], said: str) -> None:
 
 
 def test_an_unknown_policy_lists_the_known():
-    known = ", ".join(registry.names())
-    refused(
-        raysched("demo", "--policy", "lottery"), f"policy 'lottery' is not known; known: {known}"
-    )
+    result = raysched("demo", "--policy", "lottery")
+    refused(result, "policy 'lottery' is not known; known: ")
+    assert set(registry.names()) <= set(result.stderr.strip().replace(",", "").split())
 
 
 def test_an_unknown_parameter_is_named():
