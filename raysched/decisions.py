@@ -97,14 +97,16 @@ def _placements(
     jobs = [
         j for j in state.live_jobs() if j.id in allocations and not j.trained and not j.inherited
     ]
-    wanted = [_wanted(state, job, allocations[job.id]) for job in jobs]
+    # Those that wait and go on waiting need no place: most of a long queue.
+    moved = [job for job in jobs if job.target or allocations[job.id].workers]
+    wanted = [_wanted(state, job, allocations[job.id]) for job in moved]
     rest = [job for job in state.live_jobs() if job.id not in held]
     occupied = [(job, job.target) for job in rest]
     occupied += [(job, held[job.id].servers) for job in apart]
     placed = place(wanted, _rooms(state, occupied))
     return [
         *((job, held[job.id], _keeps_promise(state, job)) for job in apart),
-        *((job, placed[job.id], allocations[job.id].reason) for job in jobs),
+        *((job, placed.get(job.id, Placed({})), allocations[job.id].reason) for job in jobs),
     ]
 
 

@@ -158,8 +158,10 @@ class Engine:
             return []
         if event.epoch < job.epochs_done:
             job.epochs_repeated += 1
+        epochs = max(event.epoch + 1 - job.epochs_done, 1)  # a body may tell of several at once
         job.epochs_done = max(job.epochs_done, event.epoch + 1)
         job.reported = event.grant
+        job.attained_gpu_s += epochs * event.epoch_s * job.workers_now * job.spec.gpus_per_worker
         self._learn(job, event.epoch_s)
         if job.trained:
             return []
@@ -169,7 +171,6 @@ class Engine:
     def _learn(self, job: Job, epoch_s: float) -> None:
         """Take a measured epoch in, and have the policy asked where it drifts from prediction."""
         state, workers = self.state, job.workers_now
-        job.attained_gpu_s += epoch_s * workers * job.spec.gpus_per_worker
         predicted_s = state.predicted_s(job)
         if abs(epoch_s - predicted_s) > DRIFT * predicted_s:
             triggers.policy_due(

@@ -34,8 +34,9 @@ def want(state: State, job: Job, servers: Mapping[str, int], reason: Reason) -> 
 def settle(state: State) -> list[Action]:
     """Turn every target whose GPUs are free into an offer, in the order of submission."""
     actions: list[Action] = []
-    for job in state.live_jobs():
-        if job.wanted is not None and job.phase != "leaving":
+    waiting = [job for job in state.live.values() if job.wanted is not None]
+    for job in waiting:
+        if job.phase != "leaving":
             actions += _offer_wanted(state, job)
     return actions
 

@@ -42,7 +42,7 @@ def next_due_s(state: State, interval_s: float | None) -> float | None:
 
     None: nothing is waited for.
     """
-    if not state.live_jobs():
+    if not state.live:
         return None
     setting = state.policy
     times = [at_s for at_s in (setting.review_at_s, state.plan_step_s) if at_s is not None]

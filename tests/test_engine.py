@@ -61,6 +61,14 @@ def test_a_job_alone_takes_every_epoch_once(cluster):
         assert job.epochs_repeated == 0
 
 
+def test_epochs_told_of_at_once_all_count(cluster):
+    cluster.submit("a", spec(workers=(2, 2), epochs=9))
+    cluster.settle()
+    job = cluster.engine.state.live["a"]
+    cluster.tell(EpochFinished(6.0, "a", job.running.grant, 2, 2.0))
+    assert (job.epochs_done, job.attained_gpu_s) == (3, 3 * 2.0 * 2)
+
+
 def test_a_job_that_has_run_all_its_epochs_is_given_nothing_more(cluster):
     cluster.submit("a", spec(epochs=1))
     cluster.settle()
