@@ -15,7 +15,8 @@ from policies.problem import Allocation, Decision, Ints, Jobs, Problem, Servers
 from policies.reason import Reason, because
 from raysched import grants, promises
 from raysched.actions import Action, Reject
-from raysched.placement import Placed, Room, Wanted, place
+from raysched.placement import place
+from raysched.placement_problem import Placed, Room, Wanted
 from raysched.state import Job, State
 
 

@@ -8,59 +8,14 @@ flexible workers. All workers of a job stand on GPUs of one type, unless it mixe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from policies.problem import Bools, Ints, PlacementRule
 from policies.reason import Reason, because
+from raysched.placement_problem import Placed, Room, Wanted
 from raysched.subtrees import Need, Space, subtrees
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """A server as placement sees it."""
-
-    server: str
-    gpus: int  # usable by us
-    free_gpus: int  # of these, free beyond what the jobs to be placed stand on
-    on_loan: bool = False
-    gpu_type: str = "GPU"
-    gpu_rate: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What one job shall have: 0 workers, or at least its minimum.
-
-    `servers`, where a policy names them, overrules `rule`. Without a `gpu_type` a job keeps the
-    type that it stands on; one that starts gets the fastest on which it fits whole, those of the
-    training pool first. A job that `mixes_gpus` takes any.
-    """
-
-    job: str
-    workers: int
-    min_workers: int
-    gpus_per_worker: int
-    elastic: bool = False
-    rule: PlacementRule = PlacementRule.PACK
-    standing: Mapping[str, int] = field(default_factory=dict)  # server -> workers there now
-    servers: Mapping[str, int] | None = None
-    gpu_type: str | None = None
-    mixes_gpus: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Where a job's workers go (server -> workers), and why they are fewer than wanted."""
-
-    servers: Mapping[str, int]
-    shortfall: Reason | None = None
-
-    @property
-    def workers(self) -> int:
-        """How many workers could be placed."""
-        return sum(self.servers.values())
 
 
 def place(jobs: Sequence[Wanted], rooms: Sequence[Room]) -> dict[str, Placed]:

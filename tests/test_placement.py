@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.problem import PlacementRule
-from raysched.placement import Room, Wanted, base_demands, place
+from raysched.placement import base_demands, place
+from raysched.placement_problem import Room, Wanted
 from tests.builders import server_ids
 from tests.strategies import servers, typed_servers
 

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.problem import PlacementRule
-from raysched.placement import Room, Wanted, place
+from raysched.placement import place
+from raysched.placement_problem import Room, Wanted
 
 
 def buddy(name, workers, on=None, gpus=1):
