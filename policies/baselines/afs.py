@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numba import njit, types
 
-from policies.baselines.filling import fill, fitting
+from policies.baselines.filling import fill, take
 from policies.baselines.sentences import resized
 from policies.checks import check
 from policies.curves import curve_start
@@ -113,7 +113,7 @@ def _by_gain(jobs: Jobs, factors: _Factors, capacity_gpus: int) -> Ints:
     """[jobs] Base demands in order, then one worker at a time by gain."""
     running = jobs.workers > 0
     order = np.concatenate((np.flatnonzero(running), np.flatnonzero(~running)))
-    runs = fitting(order.tolist(), jobs.base_gpus, capacity_gpus)
+    runs = take(order.tolist(), jobs.base_gpus, capacity_gpus).runs
 
     def rank(row: int, workers: int) -> float | None:
         gain = factors.gain(jobs, row, workers)

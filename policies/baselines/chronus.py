@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from policies.baselines.filling import fitting
+from policies.baselines.filling import take
 from policies.baselines.leases import Demands, assign, latest
 from policies.baselines.sentences import change
 from policies.checks import check
@@ -206,7 +206,7 @@ def _allocations(view: _View, plan: _Plan, unaccepted: set[int]) -> dict[str, Al
         return not holds, not stays, row in plan, float(view.left_s[row] * gpus[row])
 
     order = sorted(range(len(jobs)), key=turn)
-    runs = fitting(order, gpus, view.capacity_gpus)
+    runs = take(order, gpus, view.capacity_gpus).runs
     free = view.capacity_gpus - int(gpus[runs].sum())
     allocations = {}
     for row, job in enumerate(jobs.ids):
@@ -221,7 +221,7 @@ def _allocations(view: _View, plan: _Plan, unaccepted: set[int]) -> dict[str, Al
             "later": sum(lease > 0 for lease in leases),
             "free": free,
         }
-        why = change(before, workers) + _role(row, plan, unaccepted)
+        why = change(workers, before) + ": " + _role(row, plan, unaccepted)
         if 0 not in leases:
             why += ", it runs on spare GPUs" if workers else ""
         why += "" if workers else "; it needs {gpus} GPUs, {free} are free"

@@ -155,7 +155,9 @@ def _keep(problem: Problem) -> dict[str, Allocation]:
         before = int(jobs.workers[row])
         workers = before if stays[row] else 0
         numbers = {"before": before, "workers": workers, "capacity": capacity}
-        allocations[job] = Allocation(workers, Reason(change(before, workers) + template, numbers))
+        allocations[job] = Allocation(
+            workers, Reason(change(workers, before) + ": " + template, numbers)
+        )
     return allocations
 
 
@@ -165,7 +167,7 @@ def _placed(
     """One job's workers by server."""
     before, workers = int(problem.jobs.workers[row]), int(cells.sum())
     moves = workers == before > 0 and (cells != problem.placed[row]).any()
-    opening = "moves its {workers} workers: " if moves else change(before, workers)
+    opening = ("moves its {workers} workers" if moves else change(workers, before)) + ": "
     where = {problem.servers.ids[s]: int(cells[s]) for s in np.flatnonzero(cells)}
     reason = Reason(opening + template, {"before": before, "workers": workers, **numbers})
     return Allocation(workers, reason, servers=where or None)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from policies.baselines.deadlines import Reading, by_deadline, check_reading, sizes_of
-from policies.baselines.words import change
+from policies.baselines.sentences import change
 from policies.checks import check
 from policies.problem import NO_MEMORY, Allocation, Decision, Ints, Memory, Problem
 from policies.reason import Number, Reason

@@ -9,7 +9,7 @@ import numpy as np
 
 from policies.baselines.deadlines import Reading, check_reading, sizes_of
 from policies.baselines.edf_plan import Plan, plan_of
-from policies.baselines.words import change
+from policies.baselines.sentences import change
 from policies.checks import check
 from policies.problem import (
     Allocation,

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from policies.baselines.deadlines import by_deadline
-from policies.baselines.words import change
+from policies.baselines.sentences import change
 from policies.checks import check
 from policies.marginal_return import Spare, marginal_return
 from policies.problem import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -14,14 +15,23 @@ Rank: TypeAlias = Callable[[int, int], float | None]
 """Of a job (its row) and the workers that it has: the lowest is served next, None wants no more."""
 
 
-def fitting(order: Iterable[int], demand_gpus: Ints, capacity_gpus: int) -> Bools:
-    """[jobs] Who gets its demand: each in its turn, those passed over that do not fit."""
-    served = np.zeros(len(demand_gpus), dtype=np.bool_)
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Who runs, and what each met in its turn."""
+
+    runs: Bools  # [jobs]
+    free_gpus: Ints  # [jobs] in its turn
+
+
+def take(order: Iterable[int], demand_gpus: Ints, free_gpus: int) -> Taken:
+    """Jobs in this order while their demands fit; one that does not is skipped (backfilling)."""
+    runs = np.zeros(len(demand_gpus), dtype=bool)
+    met = np.zeros(len(demand_gpus), dtype=np.int64)
     for row in order:
-        if demand_gpus[row] <= capacity_gpus:
-            served[row] = True
-            capacity_gpus -= int(demand_gpus[row])
-    return served
+        met[row] = free_gpus
+        runs[row] = demand_gpus[row] <= free_gpus
+        free_gpus -= int(demand_gpus[row]) if runs[row] else 0
+    return Taken(runs, met)
 
 
 def fill(jobs: Jobs, workers: Ints, free_gpus: int, rank: Rank) -> Ints:

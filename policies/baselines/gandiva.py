@@ -10,9 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from policies.baselines.deadlines import Reading, check_reading
-from policies.baselines.fixed_sizes import requested_gpus, take
+from policies.baselines.filling import take
+from policies.baselines.fixed_sizes import requested_gpus
 from policies.baselines.gandiva_published import decide_published
-from policies.baselines.words import change
+from policies.baselines.sentences import change
 from policies.checks import check
 from policies.problem import (
     Allocation,
@@ -78,7 +79,7 @@ class Gandiva:
             queue = queue[np.argsort(runs[queue], kind="stable")]  # who ran goes to the back
             runs, ends_s = _turn(problem.servers.gpus, gpus, queue), now_s + self.quantum_s
         waiting = queue[~runs[queue]]
-        runs |= take(waiting, gpus, capacity - int(gpus[runs].sum())).runs
+        runs |= take(waiting.tolist(), gpus, capacity - int(gpus[runs].sum())).runs
         hopes = bool((~runs & (gpus <= capacity)).any())
         decision = Decision(
             _allocations(problem, queue, gpus, runs, ends_s), review_at_s=ends_s if hopes else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from policies.baselines.fixed_sizes import requested_gpus
-from policies.baselines.words import change
+from policies.baselines.sentences import change
 from policies.problem import Allocation, Decision, Memory, Problem
 from policies.reason import because
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies.baselines.words import change
+from policies.baselines.sentences import change
 from policies.checks import check
 from policies.curves import remaining_s
 from policies.problem import Allocation, Decision, Floats, Ints, Memory, PolicyError, Problem

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies.baselines.filling import fill, fitting
+from policies.baselines.filling import fill, take
 from policies.baselines.sentences import resized
 from policies.checks import check
 from policies.curves import curve_start
@@ -52,7 +52,7 @@ class Optimus:
         """Sizes within the GPUs of the whole cluster; placement best fit decreasing."""
         check(problem)
         jobs, capacity = problem.jobs, problem.servers.total_gpus
-        runs = fitting(range(len(jobs)), jobs.base_gpus, capacity)
+        runs = take(range(len(jobs)), jobs.base_gpus, capacity).runs
         gains = _Gains.of(jobs)
 
         def rank(row: int, workers: int) -> float | None:

@@ -199,6 +199,6 @@ def _allocations(
             batch = int(rates.batch_size[at])
         else:
             why = "of all jobs {mean:.3f} times their speed on a fair share was the best found"
-        reason = Reason(change(numbers["before"], size) + why, numbers)
+        reason = Reason(change(size, numbers["before"]) + ": " + why, numbers)
         allocations[job] = Allocation(size, reason, batch_size=batch)
     return allocations

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies.baselines.filling import fitting
+from policies.baselines.filling import take
 from policies.baselines.sentences import change
 from policies.checks import check
 from policies.curves import remaining_s
@@ -119,7 +119,7 @@ class Rrh:
         beside = admitted.copy()
         beside[row] = True
         order = self._order(stakes, beside)
-        runs = fitting(order, stakes.gpus, capacity)
+        runs = take(order, stakes.gpus, capacity).runs
         behind = np.array(order[order.index(row) + 1 :], dtype=np.int64)
         return float(stakes.slots[row] * stakes.decay[behind[~runs[behind]]].sum())
 
@@ -143,7 +143,7 @@ class Rrh:
             workers = int(stakes.workers[row]) if needed <= free else 0
             before = int(jobs.workers[row])
             reason = because(
-                change(before, workers) + "ranked {rank} of {jobs}, worth {present:.3g}, "
+                change(workers, before) + ": ranked {rank} of {jobs}, worth {present:.3g}, "
                 "{decay:.3g} less for each slot of delay; needs {needed} GPUs, {free} are free",
                 before=before,
                 workers=workers,

@@ -1,4 +1,4 @@
-"""What the baselines say alike: how a job's size changes, and why it gets no more."""
+"""What the baselines say alike: what happens to a job, and why it gets no more."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from policies.problem import Jobs
 from policies.reason import Number, Reason
 
 
-def change(before: int, workers: int) -> str:
-    """The beginning of a sentence over `before` and `workers`."""
-    if workers == 0:
-        return "gives up its {before} workers: " if before else "waits: "
-    if before == 0:
-        return "starts on {workers} workers: "
+def change(workers: int, before: int) -> str:
+    """A template over `workers`, from now on, and `before`; 0 of either: the job waits."""
     if workers == before:
-        return "keeps its {workers} workers: "
-    return ("grows" if workers > before else "shrinks") + " from {before} to {workers} workers: "
+        return "keeps its {workers} workers" if workers else "waits"
+    if not workers:
+        return "gives up its {before} workers"
+    if not before:
+        return "starts on {workers} workers"
+    return ("grows" if workers > before else "shrinks") + " from {before} to {workers} workers"
 
 
 def resized(
@@ -39,4 +39,4 @@ def resized(
         "needed": needed,
         "free": free_gpus,
     }
-    return Reason(change(before, workers) + limit, standard | numbers)
+    return Reason(change(workers, before) + ": " + limit, standard | numbers)

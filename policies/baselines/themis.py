@@ -9,8 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies.baselines.fixed_sizes import requested_gpus, take
-from policies.baselines.words import change
+from policies.baselines.filling import take
+from policies.baselines.fixed_sizes import requested_gpus
+from policies.baselines.sentences import change
 from policies.checks import check
 from policies.curves import curve_start, remaining_s
 from policies.problem import (
@@ -80,7 +81,7 @@ class Themis:
         if now_s >= ends_s or gpus[runs].sum() > capacity:
             runs, ends_s = np.zeros(len(jobs), dtype=bool), now_s + self.lease_s
         order = np.argsort(-shares, kind="stable")
-        runs |= take(order[~runs[order]], gpus, capacity - int(gpus[runs].sum())).runs
+        runs |= take(order[~runs[order]].tolist(), gpus, capacity - int(gpus[runs].sum())).runs
         hopes = bool((~runs & (gpus <= capacity)).any())
         decision = Decision(
             _allocations(problem, runs, fairness.rho(1.0), shares, ends_s),

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies.baselines.fixed_sizes import Taken, requested_gpus, take
-from policies.baselines.words import change
+from policies.baselines.filling import Taken, take
+from policies.baselines.fixed_sizes import requested_gpus
+from policies.baselines.sentences import change
 from policies.checks import check
 from policies.problem import (
     NO_MEMORY,
@@ -79,11 +80,11 @@ class Tiresias:
         jobs = problem.jobs
         gpus = requested_gpus(jobs)
         service = self._service(problem, memory, gpus)
-        taken = take(service.order(jobs), gpus, problem.servers.total_gpus)
+        taken = take(service.order(jobs).tolist(), gpus, problem.servers.total_gpus)
         allocations = {
             job: Allocation(workers, _reason(jobs, row, workers, taken, service))
             for row, (job, workers) in enumerate(
-                zip(jobs.ids, taken.workers(jobs).tolist(), strict=True)
+                zip(jobs.ids, np.where(taken.runs, jobs.requested_workers, 0).tolist(), strict=True)
             )
         }
         review_at_s = self._review_at_s(problem.now_s, gpus, taken.runs, service)
