@@ -13,7 +13,7 @@ from policies.aryl_gpus import Fleet
 from policies.aryl_mixing import grow_mixed
 from policies.aryl_objectives import WORTH, Flexible, allocate_by_knapsack
 from policies.aryl_rollout import MAX_JOBS, allocate_by_rollout
-from policies.checks import check
+from policies.checks import check, check_interval
 from policies.problem import MIXING, NO_MEMORY, Bools, Decision, Ints, Memory, PolicyError, Problem
 
 _OTHERS = {
@@ -74,10 +74,7 @@ class Aryl:
     default_loaning: ClassVar[str] = "aryl"
 
     def __post_init__(self) -> None:
-        if self.interval_s is not None and not self.interval_s > 0:
-            raise PolicyError(
-                f"interval_s is {self.interval_s}; use a positive number of seconds, or None"
-            )
+        check_interval(self.interval_s)
         if self.objective not in _OTHERS:
             raise PolicyError(f"objective is {self.objective!r}; use {' or '.join(_OTHERS)}")
 

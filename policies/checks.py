@@ -33,6 +33,18 @@ def check(problem: Problem) -> None:
     _check_epochs(problem.jobs)
 
 
+def check_interval(interval_s: float | None) -> None:
+    """Raise `PolicyError` for a period between decisions that is none."""
+    if interval_s is not None and not 0 < interval_s < math.inf:
+        raise PolicyError(f"interval_s is {interval_s}; use a positive number of seconds, or None")
+
+
+def check_seconds(field: str, seconds: float) -> None:
+    """Raise `PolicyError` for a parameter that is no length of time."""
+    if not 0 < seconds < math.inf:
+        raise PolicyError(f"{field} is {seconds}; use a positive number of seconds")
+
+
 def _rules_for_jobs(jobs: Jobs) -> Iterator[Rule]:
     low, high, workers = jobs.min_workers, jobs.max_workers, jobs.workers
     yield "min_workers", low, low < 1, "from 1"

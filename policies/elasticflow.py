@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from policies.checks import check
+from policies.checks import check, check_interval, check_seconds
 from policies.elasticflow_reasons import Outcome
 from policies.marginal_return import Spare, marginal_return
 from policies.problem import Bools, Decision, Ints, Memory, PlacementRule, PolicyError, Problem
@@ -70,12 +70,8 @@ class ElasticFlow:
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
-        if self.interval_s is not None and not self.interval_s > 0:
-            raise PolicyError(
-                f"interval_s is {self.interval_s}; use a positive number of seconds, or None"
-            )
-        if not 0 < self.slot_s < np.inf:
-            raise PolicyError(f"slot_s is {self.slot_s}; use a positive number of seconds")
+        check_interval(self.interval_s)
+        check_seconds("slot_s", self.slot_s)
         if self.horizon_slots < 1:
             raise PolicyError(f"horizon_slots is {self.horizon_slots}; use at least 1")
         for field in ("reserve_gpus", "spare_resizes", "boundary_epochs"):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from policies.checks import check
+from policies.checks import check, check_interval
 from policies.curves import curve_start
 from policies.elastic_program import solve
 from policies.problem import (
@@ -80,10 +79,7 @@ class Ffdl:
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
-        if self.interval_s is not None and not 0 < self.interval_s < math.inf:
-            raise PolicyError(
-                f"interval_s is {self.interval_s}; use a positive number of seconds, or None"
-            )
+        check_interval(self.interval_s)
         if not 0 < self.ended_share <= 1:
             raise PolicyError(f"ended_share is {self.ended_share}; use above 0 to 1")
         if self.max_gpus is not None and self.max_gpus < 1:

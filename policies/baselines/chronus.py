@@ -11,7 +11,7 @@ import numpy as np
 from policies.baselines.filling import take
 from policies.baselines.leases import Demands, assign, latest
 from policies.baselines.sentences import change
-from policies.checks import check
+from policies.checks import check, check_seconds
 from policies.curves import remaining_s
 from policies.problem import (
     Allocation,
@@ -71,8 +71,7 @@ class Chronus:
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
-        if not 0 < self.lease_s < math.inf:
-            raise PolicyError(f"lease_s is {self.lease_s}; use a positive number of seconds")
+        check_seconds("lease_s", self.lease_s)
         if not 1 <= self.margin < math.inf:
             raise PolicyError(f"margin is {self.margin}; use 1 or more")
         if self.nodes < 1:

@@ -11,7 +11,7 @@ import numpy as np
 
 from policies.baselines.deadlines import by_deadline
 from policies.baselines.sentences import change
-from policies.checks import check
+from policies.checks import check, check_seconds
 from policies.marginal_return import Spare, marginal_return
 from policies.problem import (
     NO_MEMORY,
@@ -53,8 +53,7 @@ class EdfElastic:
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
-        if not 0 < self.slot_s < math.inf:
-            raise PolicyError(f"slot_s is {self.slot_s}; use a positive number of seconds")
+        check_seconds("slot_s", self.slot_s)
         if self.horizon_slots < 1:
             raise PolicyError(f"horizon_slots is {self.horizon_slots}; use at least 1")
 

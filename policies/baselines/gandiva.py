@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +13,7 @@ from policies.baselines.filling import take
 from policies.baselines.fixed_sizes import requested_gpus
 from policies.baselines.gandiva_published import decide_published
 from policies.baselines.sentences import change
-from policies.checks import check
+from policies.checks import check, check_seconds
 from policies.problem import (
     Allocation,
     Bools,
@@ -22,7 +21,6 @@ from policies.problem import (
     Ints,
     Jobs,
     Memory,
-    PolicyError,
     Problem,
 )
 from policies.reason import Number, Reason
@@ -58,8 +56,7 @@ class Gandiva:
 
     def __post_init__(self) -> None:
         check_reading(self.reading)
-        if not 0 < self.quantum_s < math.inf:
-            raise PolicyError(f"quantum_s is {self.quantum_s}; use a positive number of seconds")
+        check_seconds("quantum_s", self.quantum_s)
 
     @property
     def interval_s(self) -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from policies.baselines.sentences import change
-from policies.checks import check
+from policies.checks import check, check_interval
 from policies.problem import (
     NO_MEMORY,
     Allocation,
     Decision,
     Ints,
     Memory,
-    PolicyError,
     Problem,
 )
 from policies.reason import because
@@ -44,10 +42,7 @@ class GandivaElastic:
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
-        if self.interval_s is not None and not 0 < self.interval_s < math.inf:
-            raise PolicyError(
-                f"interval_s is {self.interval_s}; use a positive number of seconds, or None"
-            )
+        check_interval(self.interval_s)
 
     def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
         """Allocations; those that grow name their servers, the others are placed best fit."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from policies.baselines.sentences import change
-from policies.checks import check
+from policies.checks import check, check_interval
 from policies.curves import remaining_s
 from policies.problem import Allocation, Decision, Floats, Ints, Memory, PolicyError, Problem
 from policies.reason import Number, Reason
@@ -48,10 +47,7 @@ class ModelArtsGreedy:
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
-        if self.interval_s is not None and not 0 < self.interval_s < math.inf:
-            raise PolicyError(
-                f"interval_s is {self.interval_s}; use a positive number of seconds, or None"
-            )
+        check_interval(self.interval_s)
         if self.max_nodes < 1:
             raise PolicyError(f"max_nodes is {self.max_nodes}; use a number from 1")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from policies.baselines.filling import fill, take
 from policies.baselines.sentences import resized
-from policies.checks import check
+from policies.checks import check, check_interval
 from policies.curves import curve_start
 from policies.problem import (
     NO_MEMORY,
@@ -17,7 +17,6 @@ from policies.problem import (
     Decision,
     Jobs,
     Memory,
-    PolicyError,
     Problem,
 )
 
@@ -43,10 +42,7 @@ class Optimus:
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
-        if self.interval_s is not None and not self.interval_s > 0:
-            raise PolicyError(
-                f"interval_s is {self.interval_s}; use a positive number of seconds, or None"
-            )
+        check_interval(self.interval_s)
 
     def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
         """Sizes within the GPUs of the whole cluster; placement best fit decreasing."""

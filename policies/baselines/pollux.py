@@ -9,7 +9,7 @@ import numpy as np
 
 from policies.baselines.genetic import Genome, search
 from policies.baselines.sentences import change
-from policies.checks import check
+from policies.checks import check, check_interval
 from policies.problem import (
     NO_MEMORY,
     Allocation,
@@ -67,10 +67,7 @@ class Pollux:
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
-        if self.interval_s is not None and not self.interval_s > 0:
-            raise PolicyError(
-                f"interval_s is {self.interval_s}; use a positive number of seconds, or None"
-            )
+        check_interval(self.interval_s)
         if self.generations < 1:
             raise PolicyError(f"generations is {self.generations}; use 1 or more")
         if self.population < 2:

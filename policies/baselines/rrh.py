@@ -10,7 +10,7 @@ import numpy as np
 
 from policies.baselines.filling import take
 from policies.baselines.sentences import change
-from policies.checks import check
+from policies.checks import check, check_seconds
 from policies.curves import remaining_s
 from policies.oasis.model import sigmoid
 from policies.problem import (
@@ -71,8 +71,7 @@ class Rrh:
             raise PolicyError(f"discount is {self.discount}; use a number from 0")
         if not math.isfinite(self.threshold):
             raise PolicyError(f"threshold is {self.threshold}; use a number")
-        if not 0 < self.slot_s < math.inf:
-            raise PolicyError(f"slot_s is {self.slot_s}; use a positive number of seconds")
+        check_seconds("slot_s", self.slot_s)
 
     @property
     def interval_s(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +11,7 @@ import numpy as np
 from policies.baselines.filling import take
 from policies.baselines.fixed_sizes import requested_gpus
 from policies.baselines.sentences import change
-from policies.checks import check
+from policies.checks import check, check_seconds
 from policies.curves import curve_start, remaining_s
 from policies.problem import (
     Allocation,
@@ -22,7 +21,6 @@ from policies.problem import (
     Ints,
     Jobs,
     Memory,
-    PolicyError,
     Problem,
 )
 from policies.reason import because
@@ -58,8 +56,7 @@ class Themis:
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
-        if not 0 < self.lease_s < math.inf:
-            raise PolicyError(f"lease_s is {self.lease_s}; use a positive number of seconds")
+        check_seconds("lease_s", self.lease_s)
 
     @property
     def interval_s(self) -> None:
