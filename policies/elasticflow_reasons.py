@@ -16,6 +16,7 @@ from policies.problem import (
     Promise,
 )
 from policies.reason import Number, Reason
+from policies.sentences import change
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Outcome:
                 behind = _SPARE if workers else _WAITS
             allocations[job] = Allocation(
                 workers,
-                Reason(_change(workers, before) + behind, numbers),
+                Reason(change(workers, before) + behind, numbers),
                 self.placement,
                 plan=self.ahead.get(row, ()),
                 promise=None if steps is None else Promise(steps, until_s),
@@ -89,13 +90,3 @@ _SPARE = (
     "free, {epochs:.1f} epochs are to be done"
 )
 _WAITS = "; it needs {needed} GPUs, {free} are left by minimum shares and by jobs before it"
-
-
-def _change(workers: int, before: int) -> str:
-    if workers == before:
-        return "keeps its {workers} workers" if workers else "waits"
-    if not workers:
-        return "gives up its {before} workers"
-    if not before:
-        return "starts on {workers} workers"
-    return ("grows" if workers > before else "shrinks") + " from {before} to {workers} workers"

@@ -36,7 +36,7 @@ class Fifo:
         """Allocations in GPUs of the whole cluster; placement best fit decreasing."""
         check(problem)
         jobs = problem.jobs
-        requested_gpus = jobs.requested_workers * jobs.gpus_per_worker
+        requested_gpus = jobs.requested_gpus
         standing_gpus = jobs.workers * jobs.gpus_per_worker
         runs = kept(jobs, standing_gpus, problem.servers.total_gpus)
         free = problem.servers.total_gpus - int(standing_gpus[runs].sum())

@@ -126,6 +126,11 @@ class Jobs:
         """[jobs] GPUs of the base demand: the minimum number of workers."""
         return self.min_workers * self.gpus_per_worker
 
+    @property
+    def requested_gpus(self) -> Ints:
+        """[jobs] GPUs of the size that the job asked for."""
+        return self.requested_workers * self.gpus_per_worker
+
     def remaining_s(self, job: int, workers: int) -> float:
         """Predicted seconds to the end of one job at a constant size and its present batch."""
         curves = self.curves

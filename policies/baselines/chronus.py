@@ -10,7 +10,6 @@ import numpy as np
 
 from policies.baselines.filling import take
 from policies.baselines.leases import Demands, assign, latest
-from policies.baselines.sentences import change
 from policies.checks import check, check_seconds
 from policies.curves import remaining_s
 from policies.problem import (
@@ -24,6 +23,7 @@ from policies.problem import (
     Problem,
 )
 from policies.reason import Reason
+from policies.sentences import change
 
 VERSION = 1  # of the memory
 MOST_LEASES = 10_000

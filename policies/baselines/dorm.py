@@ -11,7 +11,6 @@ import numpy as np
 
 from policies.baselines.dorm_program import MOST_CELLS, Found, Program, solve
 from policies.baselines.drf import fair_workers
-from policies.baselines.sentences import change
 from policies.checks import check
 from policies.problem import (
     NO_MEMORY,
@@ -24,6 +23,7 @@ from policies.problem import (
     Problem,
 )
 from policies.reason import Reason
+from policies.sentences import change
 from policies.standing import kept
 
 

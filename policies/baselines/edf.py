@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from policies.baselines.deadlines import Reading, by_deadline, check_reading, sizes_of
-from policies.baselines.sentences import change
 from policies.checks import check
 from policies.problem import NO_MEMORY, Allocation, Decision, Ints, Memory, Problem
 from policies.reason import Number, Reason
+from policies.sentences import change
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import numpy as np
 
 from policies.baselines.deadlines import Reading, check_reading, sizes_of
 from policies.baselines.edf_plan import Plan, plan_of
-from policies.baselines.sentences import change
 from policies.checks import check
 from policies.problem import (
     Allocation,
@@ -20,6 +19,7 @@ from policies.problem import (
     Problem,
 )
 from policies.reason import Number, Reason, because
+from policies.sentences import change
 from policies.sizes import Sizes
 
 _VERSION = 1

@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 
 from policies.baselines.deadlines import by_deadline
-from policies.baselines.sentences import change
 from policies.checks import check, check_seconds
 from policies.marginal_return import Spare, marginal_return
 from policies.problem import (
@@ -24,6 +23,7 @@ from policies.problem import (
     Problem,
 )
 from policies.reason import Number, Reason
+from policies.sentences import change
 from policies.share import SATISFIED, Claims, Filled, Plans, minimum_shares
 from policies.sizes import Sizes
 from policies.timeline import Timeline

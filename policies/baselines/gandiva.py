@@ -10,9 +10,7 @@ import numpy as np
 
 from policies.baselines.deadlines import Reading, check_reading
 from policies.baselines.filling import take
-from policies.baselines.fixed_sizes import requested_gpus
 from policies.baselines.gandiva_published import decide_published
-from policies.baselines.sentences import change
 from policies.checks import check, check_seconds
 from policies.problem import (
     Allocation,
@@ -24,6 +22,7 @@ from policies.problem import (
     Problem,
 )
 from policies.reason import Number, Reason
+from policies.sentences import change
 
 _VERSION = 1
 _NOTHING: Memory = {"queue": [], "turn_ends_s": 0.0}
@@ -68,7 +67,7 @@ class Gandiva:
         if self.reading == "published":
             return decide_published(problem, memory, self.quantum_s)
         jobs, now_s, capacity = problem.jobs, problem.now_s, problem.servers.total_gpus
-        gpus = requested_gpus(jobs)
+        gpus = jobs.requested_gpus
         known: Memory = memory if memory.get("version") == _VERSION else _NOTHING
         queue, ends_s = _queue(jobs, known["queue"]), known["turn_ends_s"]
         runs = jobs.workers > 0

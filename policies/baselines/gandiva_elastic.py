@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies.baselines.sentences import change
 from policies.checks import check, check_interval
 from policies.problem import (
     NO_MEMORY,
@@ -18,6 +17,7 @@ from policies.problem import (
     Problem,
 )
 from policies.reason import because
+from policies.sentences import change
 from policies.standing import kept
 
 

@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from policies.baselines.fixed_sizes import requested_gpus
-from policies.baselines.sentences import change
 from policies.problem import Allocation, Decision, Memory, Problem
 from policies.reason import because
+from policies.sentences import change
 
 _VERSION = "published 1"
 _NOTHING: Memory = {"sets": [], "pending": []}
@@ -28,7 +27,7 @@ def decide_published(problem: Problem, memory: Memory, quantum_s: float) -> tupl
     server_gpus = int(problem.servers.gpus.max(initial=0))
     known = memory if memory.get("version") == _VERSION else _NOTHING
     sets = Sets(server_gpus, total_gpus // server_gpus if server_gpus else 0, known)
-    gpus = dict(zip(jobs.ids, requested_gpus(jobs).tolist(), strict=True))
+    gpus = dict(zip(jobs.ids, jobs.requested_gpus.tolist(), strict=True))
     runs = frozenset(sets.advance(gpus))
     allocations = {}
     for row, job in enumerate(jobs.ids):

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies.baselines.sentences import change
 from policies.checks import check, check_interval
 from policies.curves import remaining_s
 from policies.problem import Allocation, Decision, Floats, Ints, Memory, PolicyError, Problem
 from policies.reason import Number, Reason
+from policies.sentences import change
 from policies.standing import kept
 
 _VERSION = 1

@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from policies.baselines.genetic import Genome, search
-from policies.baselines.sentences import change
 from policies.checks import check, check_interval
 from policies.problem import (
     NO_MEMORY,
@@ -24,6 +23,7 @@ from policies.problem import (
 )
 from policies.reason import Reason
 from policies.scaling import Scaling, scaling
+from policies.sentences import change
 
 VERSION = 1  # of the memory
 

@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from policies.baselines.filling import take
-from policies.baselines.sentences import change
 from policies.checks import check, check_seconds
 from policies.curves import remaining_s
 from policies.oasis.model import sigmoid
@@ -25,6 +24,7 @@ from policies.problem import (
     Problem,
 )
 from policies.reason import Reason, because
+from policies.sentences import change
 
 VERSION = 1  # of the memory
 

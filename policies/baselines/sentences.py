@@ -1,20 +1,10 @@
-"""What the baselines say alike: what happens to a job, and why it gets no more."""
+"""Why a job gets no more, where GPUs are handed out one worker at a time."""
 
 from __future__ import annotations
 
 from policies.problem import Jobs
 from policies.reason import Number, Reason
-
-
-def change(workers: int, before: int) -> str:
-    """A template over `workers`, from now on, and `before`; 0 of either: the job waits."""
-    if workers == before:
-        return "keeps its {workers} workers" if workers else "waits"
-    if not workers:
-        return "gives up its {before} workers"
-    if not before:
-        return "starts on {workers} workers"
-    return ("grows" if workers > before else "shrinks") + " from {before} to {workers} workers"
+from policies.sentences import change
 
 
 def resized(

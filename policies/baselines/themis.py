@@ -9,8 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from policies.baselines.filling import take
-from policies.baselines.fixed_sizes import requested_gpus
-from policies.baselines.sentences import change
 from policies.checks import check, check_seconds
 from policies.curves import curve_start, remaining_s
 from policies.problem import (
@@ -24,6 +22,7 @@ from policies.problem import (
     Problem,
 )
 from policies.reason import because
+from policies.sentences import change
 
 _VERSION = 1
 _NOTHING: Memory = {"lease_ends_s": 0.0, "jobs": {}}
@@ -66,7 +65,7 @@ class Themis:
         """Allocations at the sizes that jobs asked for; placement best fit decreasing."""
         check(problem)
         jobs, now_s, capacity = problem.jobs, problem.now_s, problem.servers.total_gpus
-        gpus = requested_gpus(jobs)
+        gpus = jobs.requested_gpus
         known: Memory = memory if memory.get("version") == _VERSION else _NOTHING
         left_s = np.maximum(remaining_s(jobs, jobs.requested_workers), _LEAST_S)
         part = np.minimum(1.0, max(capacity, 1) / (max(len(jobs), 1) * gpus))

@@ -9,8 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from policies.baselines.filling import Taken, take
-from policies.baselines.fixed_sizes import requested_gpus
-from policies.baselines.sentences import change
 from policies.checks import check
 from policies.problem import (
     NO_MEMORY,
@@ -25,6 +23,7 @@ from policies.problem import (
     Problem,
 )
 from policies.reason import Reason, because
+from policies.sentences import change
 
 _VERSION = 1
 
@@ -78,7 +77,7 @@ class Tiresias:
         """Allocations at the sizes that jobs asked for; placement best fit decreasing."""
         check(problem)
         jobs = problem.jobs
-        gpus = requested_gpus(jobs)
+        gpus = jobs.requested_gpus
         service = self._service(problem, memory, gpus)
         taken = take(service.order(jobs).tolist(), gpus, problem.servers.total_gpus)
         allocations = {
@@ -167,5 +166,5 @@ def _reason(jobs: Jobs, row: int, workers: int, taken: Taken, service: _Service)
         received_gpu_s=service.received_gpu_s[row],
         queue=service.queue[row],
         free=taken.free_gpus[row],
-        needed=requested_gpus(jobs)[row],
+        needed=jobs.requested_workers[row] * jobs.gpus_per_worker[row],
     )
