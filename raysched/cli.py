@@ -314,6 +314,44 @@ def simulate(
         screen.show(found.metrics)
 
 
+@cli.command()
+@click.argument("paper")
+@click.argument("experiment", required=False)
+@click.option("--quick", is_flag=True, help="Fewer seeds, smaller scale.")
+@click.option(
+    "--traces",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the real traces; without, what needs them is left out.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("out/reproduce"), show_default=True
+)
+@_json
+def reproduce(
+    paper: str, experiment: str | None, quick: bool, traces: Path | None, out: Path, as_json: bool
+) -> None:
+    """Run a paper's experiments again: what it reports and what comes out here, side by side.
+
+    PAPER is modelarts, elasticflow, oasis, ffdl, aryl or all; EXPERIMENT one of its figures or
+    tables. What was done before under the same code and data is kept in --out and not done again,
+    so a run that was interrupted goes on where it stopped. Exit status 1 where nothing could be
+    done.
+    """
+    from raysched.simulator.reproductions import command, screen
+    from raysched.simulator.reproductions.experiment import Effort
+
+    asked = command.Asked(paper, experiment, Effort(quick, traces), out)
+    plan = command.plan(asked)
+    screen.announce(plan)
+    with screen.progress(plan, quiet=as_json) as watch:
+        found = command.carry_out(asked, plan, watch)
+    if as_json:
+        _print(found, "", as_json)
+    else:
+        screen.show(found)
+    sys.exit(0 if found else 1)
+
+
 def _connected(address: str | None) -> Any:
     from raysched import api
     from raysched.runtime import link
