@@ -36,15 +36,15 @@ class EpochTimes:
         self.mean_s[workers] = epoch_s if known is None else known + SMOOTHING * (epoch_s - known)
 
 
-def rate_of(workers: Sequence[tuple[int, str, float]]) -> float:
+def rate_of(workers: Sequence[tuple[int, str, float]], mixing: float = MIXING) -> float:
     """Speed of a job over that on GPUs of rate 1, from (workers, GPU type, GPU rate) by server.
 
     Workers on one type keep step with the slowest. On several types they share the work by speed:
-    their mean, times what mixing leaves of it (004 §7.1). 1 for a job that stands nowhere.
+    their mean, times what `mixing` leaves of it (004 §7.1). 1 for a job that stands nowhere.
     """
     if len({gpu_type for _, gpu_type, _ in workers}) > 1:
         count = sum(here for here, _, _ in workers)
-        return MIXING * sum(here * rate for here, _, rate in workers) / count
+        return mixing * sum(here * rate for here, _, rate in workers) / count
     return min((rate for _, _, rate in workers), default=1.0)
 
 

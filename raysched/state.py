@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from policies.problem import Promise
+from policies.problem import MIXING, Promise
 from policies.reason import Reason, because
 from raysched.actions import Grant
 from raysched.events import InferenceConfigured, Pool
@@ -185,10 +185,11 @@ class State:
         known = self.servers.get(server)
         return known is not None and (known.pool == "training" or known.loan == "open")
 
-    def rate(self, job: Job) -> float:
+    def rate(self, job: Job, mixing: float = MIXING) -> float:
         """Speed of a job where its workers are now, over that on GPUs of rate 1."""
         known = {s: self.servers[s] for s in job.standing if s in self.servers}
-        return rate_of([(job.standing[s], of.gpu_type, of.gpu_rate) for s, of in known.items()])
+        workers = [(job.standing[s], of.gpu_type, of.gpu_rate) for s, of in known.items()]
+        return rate_of(workers, mixing)
 
     def predicted_s(self, job: Job) -> float:
         """What an epoch of a job is predicted to take on the workers that it has now."""

@@ -144,7 +144,8 @@ class WorkerGroups:
         self._tell(WorkersStarted(now_s, grant.job, grant.grant, start_s))
         progress = self._jobs[grant.job]
         progress.put_off = False
-        training = Training(progress, grant, now_s, now_s)
+        rate = self._state.rate(job, self._costs.mixing)
+        training = Training(progress, grant, now_s, now_s, rate)
         self.training[grant.job] = training
         self._expect_end(training)
         if job.offer is not None or self._stands_on_reclaimed(grant):

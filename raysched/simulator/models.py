@@ -9,6 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
+from policies.problem import MIXING
+
 
 class Scaling(Protocol):
     """How speed grows with the number of workers."""
@@ -97,6 +99,9 @@ class Costs:
     `decision_s` is paid by every job that trains, at each decision, whatever was decided: so the
     simulator of 001's authors counts. With `at_boundaries` a job leaves at its next epoch boundary,
     as on Ray; without, at once, and no part of its epoch is lost.
+
+    `mixing`: the share of its workers' speed that a job keeps on GPUs of several types (004 §7.1:
+    0.7, and 1 where that is ideal).
     """
 
     start_s: float = 0.0
@@ -107,6 +112,7 @@ class Costs:
     free_s: float = 0.0
     decision_s: float = 0.0
     at_boundaries: bool = True
+    mixing: float = MIXING
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from raysched.events import (
     InferenceConfigured,
     JobEnded,
     PolicySwitched,
+    Pool,
     ServerAdded,
     ServerLost,
 )
@@ -32,7 +33,7 @@ operator chooses."""
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """A job of a trace. What the scheduler is told stands in `spec`; `epoch_s` is what an epoch
-    really takes on min … max workers."""
+    really takes on min … max workers, on GPUs of rate 1."""
 
     at_s: float
     job: str
@@ -53,7 +54,29 @@ class Scenario:
     outside: Sequence[Outside]
 
 
-def training_servers(servers: int, gpus: int) -> list[Outside]:
-    """A training pool of equal servers, there from the beginning."""
-    digits = len(str(servers))
-    return [ServerAdded(0.0, f"t{n:0{digits}}", "training", gpus) for n in range(1, servers + 1)]
+@dataclass(frozen=True, slots=True)
+class ServerSet:
+    """Equal servers. `gpu_rate`: speed of a GPU over that of the GPUs that curves are told for."""
+
+    servers: int
+    gpus: int
+    gpu_type: str = "GPU"
+    gpu_rate: float = 1.0
+
+
+def pool_of(pool: Pool, *sets: ServerSet) -> list[ServerAdded]:
+    """A pool that is there from the beginning: servers t1, t2, … for training, i1, … for
+    inference."""
+    each = [of for of in sets for _ in range(of.servers)]
+    digits = len(str(len(each)))
+    return [
+        ServerAdded(
+            0.0, f"{pool[0]}{n:0{digits}}", pool, of.gpus, of.gpu_type, gpu_rate=of.gpu_rate
+        )
+        for n, of in enumerate(each, start=1)
+    ]
+
+
+def training_servers(servers: int, gpus: int) -> list[ServerAdded]:
+    """A training pool of equal servers."""
+    return pool_of("training", ServerSet(servers, gpus))

@@ -32,6 +32,7 @@ class Training:
     grant: Grant
     from_s: float
     reported_s: float
+    rate: float = 1.0  # speed on these GPUs over that on GPUs of rate 1
     paused_s: float = 0.0
     leaving: bool = False  # it leaves at a boundary that is on the agenda
     end: int = 0  # the entry of its end on the agenda
@@ -50,7 +51,7 @@ class Training:
     def epoch_s(self) -> float:
         """Seconds that an epoch takes on these workers."""
         arrival = self.progress.arrival
-        return arrival.epoch_s[self.grant.workers - arrival.spec.min_workers]
+        return arrival.epoch_s[self.grant.workers - arrival.spec.min_workers] / self.rate
 
     @property
     def ends_s(self) -> float:

@@ -1,7 +1,8 @@
 """Inference servers on loan in virtual time: lent in the valley, back before the rise."""
 
-from raysched.events import DemandObserved, InferenceConfigured, ServerAdded
+from raysched.events import DemandObserved, InferenceConfigured
 from raysched.simulator.replicas import Replicas
+from raysched.simulator.scenario import ServerSet, pool_of
 from raysched.state import Server, State
 from tests.simulator.scenes import Costs, job, simulate, simulator
 
@@ -10,9 +11,12 @@ REFILL_S = 2.0
 
 def two_inference_servers(rps):
     """Servers i1 and i2 of 4 GPUs, 2 replicas and 20 requests/s each, and demand by second."""
+    return [*pool_of("inference", ServerSet(2, 4)), *demand_on(rps)]
+
+
+def demand_on(rps):
+    """A deployment on such servers, whatever their GPUs."""
     return [
-        ServerAdded(0.0, "i1", "inference", 4),
-        ServerAdded(0.0, "i2", "inference", 4),
         InferenceConfigured(0.0, "app", 2, 20.0, REFILL_S),
         *(DemandObserved(float(at_s), rps(at_s)) for at_s in range(1, 600)),
     ]
