@@ -69,6 +69,17 @@ class ReleaseGrant:
 
 
 @dataclass(frozen=True, slots=True)
+class SetBatchSize:
+    """A job that runs goes on with this global batch from its next epoch boundary, on the workers
+    that it has; its next `EpochFinished` says that it does."""
+
+    job: str
+    batch_size: int
+    reason: Reason
+    kind: Literal["set_batch_size"] = "set_batch_size"
+
+
+@dataclass(frozen=True, slots=True)
 class Reject:
     """A job leaves for good without having run."""
 
@@ -104,6 +115,14 @@ class CloseLoan:
 
 
 Action: TypeAlias = Annotated[
-    AskPolicy | AskLoaning | Offer | ReleaseGrant | Reject | ScaleReplicas | OpenLoan | CloseLoan,
+    AskPolicy
+    | AskLoaning
+    | Offer
+    | ReleaseGrant
+    | SetBatchSize
+    | Reject
+    | ScaleReplicas
+    | OpenLoan
+    | CloseLoan,
     Field(discriminator="kind"),
 ]

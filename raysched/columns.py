@@ -7,6 +7,7 @@ only when its job changed. Rows stand in (submit time, id) order because jobs ar
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import accumulate, chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ class JobColumns:
         self._row_of: dict[str, int] = {}
         self._gpu_types: list[str] = []
         self._curves: list[NDArray[np.float64]] = []
+        self._batch_sizes: list[tuple[int, ...]] = []
         self._touched: dict[str, None] = {}  # in the order of submission for new jobs
 
     def touch(self, jobs: Iterable[str]) -> None:
@@ -64,7 +66,7 @@ class JobColumns:
         return Jobs(
             ids=tuple(self._ids),
             gpu_type=tuple(self._gpu_types),
-            curves=self._joined_curves(rows),
+            curves=self._joined_curves(),
             **columns,
         )
 
@@ -87,7 +89,8 @@ class JobColumns:
         self._row_of[job.id] = len(self._ids)
         self._ids.append(job.id)
         self._gpu_types.append(job.spec.gpu_type)
-        self._curves.append(np.zeros(0))
+        self._curves.append(np.zeros((0, 0)))
+        self._batch_sizes.append(job.spec.admissible)
 
     def _compact(self) -> None:
         """Close the gaps that ended jobs left."""
@@ -96,18 +99,24 @@ class JobColumns:
             return
         self._rows[: len(kept)] = self._rows[kept]
         self._curves = [self._curves[row] for row in kept]
+        self._batch_sizes = [self._batch_sizes[row] for row in kept]
         self._gpu_types = [self._gpu_types[row] for row in kept]
         self._ids = [self._ids[row] for row in kept]
         self._row_of = {job_id: row for row, job_id in enumerate(self._ids)}
 
-    def _joined_curves(self, rows: NDArray[np.void]) -> Curves:
-        sizes = np.fromiter((len(c) for c in self._curves), np.int64, len(self._curves))
+    def _joined_curves(self) -> Curves:
+        curves, batch_sizes = self._curves, self._batch_sizes
         return Curves(
-            epoch_s=np.concatenate(self._curves) if self._curves else np.zeros(0),
-            offset=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            batch_size=rows["batch_size"].copy(),
-            batch_offset=np.arange(len(rows) + 1),
+            epoch_s=np.concatenate(curves, axis=None) if curves else np.zeros(0),
+            offset=_offset(curve.size for curve in curves),
+            batch_size=np.fromiter(chain.from_iterable(batch_sizes), np.int64),
+            batch_offset=_offset(map(len, batch_sizes)),
         )
+
+
+def _offset(lengths: Iterable[int]) -> NDArray[np.int64]:
+    """Where ragged rows of these lengths begin, and the last one ends."""
+    return np.fromiter(accumulate(lengths, initial=0), np.int64)
 
 
 def _row_of(job: Job) -> tuple[float | int, ...]:

@@ -51,9 +51,11 @@ def apply(state: State, decision: Decision) -> tuple[list[Action], list[str]]:
             actions += [Reject(job_id, reason), *grants.end(state, job, "rejected", str(reason))]
             changed.append(job_id)
     for job, placed, reason in _placements(state, decision.allocations):
-        before = dict(job.target)
+        before = dict(job.target), job.batch_size
         actions += grants.want(state, job, placed.servers, placed.shortfall or reason)
-        if job.target != before:
+        if (allocation := decision.allocations.get(job.id)) is not None:
+            actions += grants.set_batch_size(job, allocation)
+        if (job.target, job.batch_size) != before:
             changed.append(job.id)
     _note_promises(state, decision.allocations)
     return actions, changed

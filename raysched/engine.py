@@ -162,13 +162,13 @@ class Engine:
         job.epochs_done = max(job.epochs_done, event.epoch + 1)
         job.reported = event.grant
         job.attained_gpu_s += epochs * event.epoch_s * job.workers_now * job.spec.gpus_per_worker
-        self._learn(job, event.epoch_s)
+        self._learn(job, job.running.batch_size, event.epoch_s)
         if job.trained:
             return []
         job.phase = "running"
         return grants.reach_boundary(self.state, job)
 
-    def _learn(self, job: Job, epoch_s: float) -> None:
+    def _learn(self, job: Job, batch_size: int, epoch_s: float) -> None:
         """Take a measured epoch in, and have the policy asked where it drifts from prediction."""
         state, workers = self.state, job.workers_now
         predicted_s = state.predicted_s(job)
@@ -176,7 +176,8 @@ class Engine:
             triggers.policy_due(
                 state, f"{job.id} took {epoch_s:.2f} s an epoch, not {predicted_s:.2f} s"
             )
-        job.times.observe(workers, epoch_s * state.rate(job))
+        times = job.times.setdefault(batch_size, EpochTimes())
+        times.observe(workers, epoch_s * state.rate(job))
 
     def _workers_stopped(self, event: events.WorkersStopped) -> list[Action]:
         job = self.state.live.get(event.job)
@@ -202,14 +203,15 @@ class Engine:
 
     def _remember(self, job: Job) -> None:
         """Later jobs of the same shape are predicted from what this one took."""
-        shape = shape_of(job.spec)
-        times = self.state.history.setdefault(shape, EpochTimes())
-        for workers, epoch_s in job.times.mean_s.items():
-            times.observe(workers, epoch_s)
+        for batch_size, own in job.times.items():
+            shape = shape_of(job.spec, batch_size)
+            times = self.state.history.setdefault(shape, EpochTimes())
+            for workers, epoch_s in own.mean_s.items():
+                times.observe(workers, epoch_s)
         self._columns.touch(
             other.id
             for other in self.state.live_jobs()
-            if not other.times.mean_s and shape_of(other.spec) == shape
+            if not other.times and other.spec.name == job.spec.name
         )
 
     # -- inference

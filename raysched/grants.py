@@ -9,10 +9,12 @@ as free only when the body has seen it free.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
+from policies.problem import Allocation
 from policies.reason import Reason, because
-from raysched.actions import Action, Grant, Offer, ReleaseGrant
+from raysched.actions import Action, Grant, Offer, ReleaseGrant, SetBatchSize
 from raysched.state import Job, Outcome, State
 
 
@@ -29,6 +31,23 @@ def want(state: State, job: Job, servers: Mapping[str, int], reason: Reason) -> 
     actions = withdraw(state, job)
     job.wanted = None if servers == job.standing else dict(servers)
     return actions
+
+
+def set_batch_size(job: Job, allocation: Allocation) -> list[Action]:
+    """Have a job run with the global batch that a policy chose, if it is one of the job's own.
+
+    A grant that it has not taken yet comes with it; one that it runs on goes over at the next
+    boundary, where its workers stay (`reach_boundary`).
+    """
+    batch_size = allocation.batch_size
+    if batch_size is None or batch_size not in job.spec.admissible or batch_size == job.batch_size:
+        return []
+    job.batch_size = batch_size
+    if job.offer is not None:
+        job.offer = replace(job.offer, batch_size=batch_size)
+    if job.running is None:
+        return []
+    return [SetBatchSize(job.id, batch_size, allocation.reason)]
 
 
 def settle(state: State) -> list[Action]:
@@ -74,6 +93,8 @@ def reach_boundary(state: State, job: Job) -> list[Action]:
     elsewhere may not be free yet, and the server is needed.
     """
     actions: list[Action] = []
+    if job.running is not None:
+        job.running = replace(job.running, batch_size=job.batch_size)
     if job.offer is None and _stands_on_reclaimed(state, job):
         actions = _offer(state, job, _what_remains(state, job), keep_wanted=True)
     if job.offer is not None:

@@ -40,13 +40,15 @@ class JobSpec:
     """One elastic training job, as its user describes it.
 
     A worker is one process with `gpus_per_worker` GPUs and one CPU. `batch_size` is the global
-    batch: it stays the same at every number of workers. `expected_s` is the user's own estimate
+    batch, the same at every number of workers; where `batch_sizes` are named, it is the first one,
+    and a policy may choose another of them. `expected_s` is the user's own estimate
     of the whole running time on the minimum number of workers, on GPUs of rate 1; `deadline_s`
     counts from submission. Without a `gpu_type` its workers run on GPUs of any one type, with
     `mixes_gpus` on several at once. Without `checkpoints` it starts over whenever its workers stop,
     and so cannot be resized. `requested_workers` is its size under a scheduler that never resizes
     (the minimum if left out); `profile_epoch_s` the seconds of an epoch on min … max workers, on
-    GPUs of rate 1, where they were profiled.
+    GPUs of rate 1, where they were profiled: of each admissible batch size after the other, None
+    where it does not fit on so many workers.
     """
 
     name: str
@@ -64,7 +66,8 @@ class JobSpec:
     mixes_gpus: bool = False
     checkpoints: bool = True
     requested_workers: int | None = None
-    profile_epoch_s: tuple[float, ...] | None = None
+    profile_epoch_s: tuple[float | None, ...] | None = None
+    batch_sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         _at_least_one("epochs", self.epochs)
@@ -78,12 +81,7 @@ class JobSpec:
                 f"the minimum {self.min_workers} is above the maximum {self.max_workers}; "
                 "write workers=(min, max)",
             )
-        if self.batch_size < self.max_workers:
-            raise InvalidJob(
-                "batch_size",
-                f"{self.batch_size} samples cannot be shared by {self.max_workers} workers; "
-                "raise batch_size or lower the maximum of workers",
-            )
+        self._check_batches()
         if self.min_workers < self.max_workers and not self.checkpoints:
             raise InvalidJob(
                 "checkpoints",
@@ -99,15 +97,39 @@ class JobSpec:
             if seconds is not None and not seconds > 0:
                 raise InvalidJob(name, f"{seconds} s is not a time to come; use a positive one")
 
+    def _check_batches(self) -> None:
+        smallest = self.admissible[0]
+        if smallest < self.max_workers:
+            raise InvalidJob(
+                "batch_size",
+                f"{smallest} samples cannot be shared by {self.max_workers} workers; "
+                "raise batch_size or lower the maximum of workers",
+            )
+        if list(self.admissible) != sorted(set(self.admissible)):
+            raise InvalidJob("batch_sizes", f"{self.batch_sizes} do not ascend")
+        if self.batch_size not in self.admissible:
+            raise InvalidJob("batch_sizes", f"{self.batch_size}, the first one, is not among them")
+
     def _check_profile(self) -> None:
         profile = self.profile_epoch_s
         if profile is None:
             return
         sizes = self.max_workers - self.min_workers + 1
-        if len(profile) != sizes or not all(0 < epoch_s < math.inf for epoch_s in profile):
+        needed = len(self.admissible) * sizes
+        fitting = [epoch_s for epoch_s in profile if epoch_s is not None]
+        if len(profile) != needed or not all(0 < epoch_s < math.inf for epoch_s in fitting):
             raise InvalidJob(
-                "profile_epoch_s", f"needs {sizes} positive numbers of seconds, one for each size"
+                "profile_epoch_s",
+                f"needs {needed} positive numbers of seconds, one for each size and batch size",
             )
+        first = self.admissible.index(self.batch_size) * sizes
+        if None in profile[first : first + sizes]:
+            raise InvalidJob("profile_epoch_s", f"batch_size {self.batch_size} must fit everywhere")
+
+    @property
+    def admissible(self) -> tuple[int, ...]:
+        """The global batch sizes that it may run with, ascending."""
+        return self.batch_sizes or (self.batch_size,)
 
     @property
     def base_gpus(self) -> int:

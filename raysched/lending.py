@@ -128,9 +128,7 @@ def problem(state: State) -> LoanProblem | None:
 def lead_s(state: State, inference: Inference) -> float:
     """How long a reclaim takes: the longest epoch under way, a restart, and the refill."""
     epochs_s = [
-        state.predicted_s(job)
-        for job in state.live_jobs()
-        if job.running is not None and job.times.mean_s
+        state.predicted_s(job) for job in state.live_jobs() if job.running is not None and job.times
     ]
     return max(epochs_s, default=0.0) + state.restart_s + inference.config.refill_s
 

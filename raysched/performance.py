@@ -48,28 +48,48 @@ def rate_of(workers: Sequence[tuple[int, str, float]], mixing: float = MIXING) -
     return min((rate for _, _, rate in workers), default=1.0)
 
 
-def shape_of(spec: JobSpec) -> str:
+def shape_of(spec: JobSpec, batch_size: int) -> str:
     """Jobs with the same name, batch and worker size are taken to run alike."""
-    return f"{spec.name}/batch={spec.batch_size}/gpus={spec.gpus_per_worker}"
+    return f"{spec.name}/batch={batch_size}/gpus={spec.gpus_per_worker}"
 
 
 def predicted_epoch_s(
-    spec: JobSpec, own: EpochTimes, history: Mapping[str, EpochTimes]
+    spec: JobSpec, own: Mapping[int, EpochTimes], history: Mapping[str, EpochTimes]
 ) -> NDArray[np.float64]:
-    """[max - min + 1] seconds of an epoch on min … max workers.
+    """[batch sizes, max - min + 1] seconds of an epoch on min … max workers, by admissible batch.
 
-    Seen sizes as measured; others from the profile, or from `serial + parallel / workers` fitted
-    to the seen ones (with a single seen size `serial` is 0: linear scaling, as in 004 §5).
+    `own`: what the job itself reported, by batch size. Seen sizes as measured; others from the
+    profile, or from `serial + parallel / workers` fitted to the seen ones (with a single seen size
+    `serial` is 0: linear scaling, as in 004 §5). Without a profile a batch size that was never seen
+    is taken to run like the nearest one that was. inf: the batch does not fit.
     """
-    sizes = np.arange(spec.min_workers, spec.max_workers + 1, dtype=np.float64)
-    earlier = history.get(shape_of(spec), EpochTimes()).mean_s
-    seen = own.mean_s or earlier
+    seen = {batch: _seen(spec, batch, own, history) for batch in spec.admissible}
     if spec.profile_epoch_s is not None:
-        return _with_seen(np.array(spec.profile_epoch_s), spec, seen)
+        profile = np.array(spec.profile_epoch_s, dtype=np.float64)
+        profile[np.isnan(profile)] = np.inf
+        rows = profile.reshape(len(spec.admissible), -1)
+        known = zip(rows, spec.admissible, strict=True)
+        return np.stack([_with_seen(row, spec, seen[batch]) for row, batch in known])
+    known_batches = [batch for batch in spec.admissible if seen[batch]] or [spec.batch_size]
+    nearest = [min(known_batches, key=lambda b: abs(b - batch)) for batch in spec.admissible]
+    return np.stack([_without_profile(spec, seen[batch]) for batch in nearest])
+
+
+def _seen(
+    spec: JobSpec, batch: int, own: Mapping[int, EpochTimes], history: Mapping[str, EpochTimes]
+) -> Mapping[int, float]:
+    """Seconds by number of workers: this job's own, or those of earlier jobs like it."""
+    if batch in own:
+        return own[batch].mean_s
+    return history.get(shape_of(spec, batch), EpochTimes()).mean_s
+
+
+def _without_profile(spec: JobSpec, seen: Mapping[int, float]) -> NDArray[np.float64]:
+    sizes = np.arange(spec.min_workers, spec.max_workers + 1, dtype=np.float64)
     if not seen:
         at_minimum = PRIOR_EPOCH_S if spec.expected_s is None else spec.expected_s / spec.epochs
         return at_minimum * spec.min_workers / sizes
-    # Without a profile noise may say so, but no size is predicted slower than a smaller one.
+    # Noise may say so, but no size is predicted slower than a smaller one.
     return np.minimum.accumulate(_with_seen(_fitted(seen, sizes), spec, seen))
 
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from policies.problem import MIXING, Promise
 from policies.reason import Reason, because
 from raysched.actions import Grant
@@ -50,8 +53,10 @@ class Job:
     reported: int = 0
     """The grant on which the last epoch was reported."""
     batch_size: int = 0
+    """The global batch that is decided; `running` has that under which its workers train."""
     attained_gpu_s: float = 0.0
-    times: EpochTimes = field(default_factory=EpochTimes)
+    times: dict[int, EpochTimes] = field(default_factory=dict)
+    """What its epochs took, by global batch size."""
     promise: Promise | None = None
     """The plan that was promised when the job was admitted."""
     inherited: bool = False
@@ -193,9 +198,15 @@ class State:
 
     def predicted_s(self, job: Job) -> float:
         """What an epoch of a job is predicted to take on the workers that it has now."""
-        curve = predicted_epoch_s(job.spec, job.times, self.history)
+        batch_size = job.running.batch_size if job.running else job.batch_size
         more = max(job.workers_now - job.spec.min_workers, 0)
-        return float(curve[more]) / self.rate(job)
+        return float(self.curve(job, batch_size)[more]) / self.rate(job)
+
+    def curve(self, job: Job, batch_size: int) -> NDArray[np.float64]:
+        """Predicted seconds of an epoch of a job on min … max workers, on GPUs of rate 1."""
+        curves = predicted_epoch_s(job.spec, job.times, self.history)
+        of_batch: NDArray[np.float64] = curves[job.spec.admissible.index(batch_size)]
+        return of_batch
 
     def next_grant(self) -> int:
         """A fresh grant id."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from raysched.performance import predicted_epoch_s
 from raysched.state import Job, Server, State
 
 
@@ -48,9 +47,10 @@ def job_view(job: Job, now_s: float) -> dict[str, Any]:
 def explain(state: State, job: Job, now_s: float) -> dict[str, Any]:
     """Why a job stands where it stands, with the numbers behind it; times are of the GPUs where it
     stands, or of those of rate 1 while it waits."""
-    epoch_s = predicted_epoch_s(job.spec, job.times, state.history) / state.rate(job)
+    epoch_s = state.curve(job, job.batch_size) / state.rate(job)
     sizes = range(job.spec.min_workers, job.spec.max_workers + 1)
     left = job.spec.epochs - job.epochs_done
+    measured = job.times.get(job.batch_size)
     return {
         **job_view(job, now_s),
         "reason_numbers": dict(job.reason.numbers),
@@ -58,7 +58,8 @@ def explain(state: State, job: Job, now_s: float) -> dict[str, Any]:
         "promise_over": job.promise_over,
         "policy": state.policy.name,
         "epoch_s": {n: round(float(s), 3) for n, s in zip(sizes, epoch_s, strict=True)},
-        "measured_at": sorted(job.times.mean_s),
+        "batch_size": job.batch_size,
+        "measured_at": sorted(measured.mean_s) if measured else [],
         "remaining_s": {n: round(float(s) * left, 1) for n, s in zip(sizes, epoch_s, strict=True)},
         "waits_for_gpus": _missing_gpus(state, job),
     }

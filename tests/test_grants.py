@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from policies.problem import Allocation
 from policies.reason import because
 from raysched import grants
-from raysched.actions import Grant, ReleaseGrant
+from raysched.actions import Grant, ReleaseGrant, SetBatchSize
 from raysched.ledger import Account
 from raysched.state import Job, Server, State
 from tests.pretend_cluster import spec
@@ -141,3 +144,32 @@ def test_what_is_said_of_an_older_grant_changes_nothing(state):
     grants.take(job, job.offer.grant)
     assert grants.stop(state, job, older, lost=True) == []
     assert (job.phase, job.standing) == ("starting", {"t1": 2})
+
+
+def test_a_batch_size_goes_over_at_the_boundary_and_an_offer_comes_with_it(state):
+    job = running(state, "job", {"t1": 1})
+    job.spec = replace(job.spec, batch_sizes=(64, 128))
+    job.batch_size = 64
+    chosen = Allocation(2, WHY, batch_size=128)
+    grants.want(state, job, {"t1": 2}, WHY)
+    grants.settle(state)
+    assert grants.set_batch_size(job, chosen) == [SetBatchSize("job", 128, WHY)]
+    assert grants.set_batch_size(job, chosen) == []
+    assert job.offer is not None
+    assert job.running is not None
+    assert (job.running.batch_size, job.offer.batch_size) == (64, 128)
+    grants.reach_boundary(state, job)
+    assert job.running.batch_size == 128
+    grants.stop(state, job, job.running.grant, lost=False)
+    grants.set_batch_size(job, replace(chosen, batch_size=64))
+    grants.take(job, job.offer.grant)
+    assert job.running.batch_size == 64
+    state.check()
+
+
+def test_a_batch_size_that_is_not_the_jobs_own_changes_nothing(state):
+    job = running(state, "job", {"t1": 1})
+    job.batch_size = 64
+    assert grants.set_batch_size(job, Allocation(1, WHY, batch_size=96)) == []
+    assert grants.set_batch_size(job, Allocation(1, WHY)) == []
+    assert job.batch_size == 64

@@ -26,6 +26,7 @@ from raysched.actions import (
     Reject,
     ReleaseGrant,
     ScaleReplicas,
+    SetBatchSize,
 )
 from raysched.admission import check_fits
 from raysched.engine import Engine, LoadPolicy
@@ -259,6 +260,8 @@ class Simulator:
             self._groups.offered(action.grant, self.now_s)
         elif isinstance(action, ReleaseGrant):
             self._groups.released(action, self.now_s)
+        elif isinstance(action, SetBatchSize):
+            self._groups.set_batch_size(action.job, self.now_s)
         elif isinstance(action, Reject):
             self._groups.drop(action.job)
         elif isinstance(action, ScaleReplicas):

@@ -53,7 +53,7 @@ class WorkerGroups:
         """A waiting job picks its offer up; one that trains leaves for it."""
         training = self.training.get(grant.job)
         if training is not None:
-            self._leave(training, now_s)
+            self._change(training, now_s)
         elif grant.workers and self._state.live[grant.job].running is None:
             self._note(now_s, Kind.PICK_UP, grant.job, lambda at_s: self._pick_up(grant, at_s))
 
@@ -67,17 +67,22 @@ class WorkerGroups:
         """Workers on servers that inference takes back leave at their next boundary."""
         for training in list(self.training.values()):
             if self._stands_on_reclaimed(training.grant):
-                self._leave(training, now_s)
+                self._change(training, now_s)
+
+    def set_batch_size(self, job: str, now_s: float) -> None:
+        """A job that trains goes on with another batch from its next boundary."""
+        if job in self.training:
+            self._change(self.training[job], now_s)
 
     # -- while jobs train
 
     def report(self, now_s: float, every_s: float) -> None:
         """Jobs that train tell how far they are, unless they did within `every_s`.
 
-        One that leaves does so at its boundary.
+        One that leaves or changes its batch does so at its boundary.
         """
         for training in list(self.training.values()):
-            waits = training.leaving or self._state.live[training.job].offer is not None
+            waits = training.at_boundary or self._state.live[training.job].offer is not None
             if waits or now_s - training.reported_s < every_s:
                 continue
             epochs = training.whole(now_s)
@@ -145,11 +150,12 @@ class WorkerGroups:
         progress = self._jobs[grant.job]
         progress.put_off = False
         rate = self._state.rate(job, self._costs.mixing)
-        training = Training(progress, grant, now_s, now_s, rate)
+        training = Training(progress, job.running, now_s, now_s, rate)
         self.training[grant.job] = training
         self._expect_end(training)
-        if job.offer is not None or self._stands_on_reclaimed(grant):
-            self._leave(training, now_s)
+        rebatched = job.batch_size != job.running.batch_size
+        if job.offer is not None or rebatched or self._stands_on_reclaimed(grant):
+            self._change(training, now_s)
 
     def _expect_end(self, training: Training) -> None:
         end = partial(self._end, training)
@@ -174,19 +180,20 @@ class WorkerGroups:
         self.seen_ended_s[job] = now_s
         self._tell(JobEnded(ends_s, job, "finished"))
 
-    def _leave(self, training: Training, now_s: float) -> None:
-        """Have a group leave as soon as it may. In its last epoch it stays to the end."""
-        if training.leaving:
+    def _change(self, training: Training, now_s: float) -> None:
+        """Have a group leave, or change its batch, as soon as it may. In its last epoch it stays as
+        it is to the end."""
+        if training.at_boundary:
             return
         if not self._costs.at_boundaries:
-            training.leaving = True
+            training.at_boundary = True
             self._note(
-                now_s, Kind.BOUNDARY, training.job, lambda at_s: self._leave_within(training, at_s)
+                now_s, Kind.BOUNDARY, training.job, lambda at_s: self._change_within(training, at_s)
             )
             return
         epochs = training.next_boundary(now_s)
         if epochs < training.epochs:
-            training.leaving = True
+            training.at_boundary = True
             self._expect_boundary(training, epochs, now_s)
 
     def _expect_boundary(self, training: Training, epochs: int, now_s: float) -> None:
@@ -203,20 +210,21 @@ class WorkerGroups:
         if training.reaches_s(epochs) > now_s:  # it was paused meanwhile
             self._expect_boundary(training, epochs, now_s)
             return
-        training.leaving = False
+        training.at_boundary = False
         self._finish_epochs(training, epochs, now_s)
-        self._stop_if_told(training, float(epochs), now_s)
+        self._do_as_told(training, float(epochs), now_s)
 
-    def _leave_within(self, training: Training, now_s: float) -> None:
-        """Leave at once. The scheduler is told that the epoch under way is done; it is not."""
+    def _change_within(self, training: Training, now_s: float) -> None:
+        """Leave, or change the batch, at once. The scheduler is told that the epoch under way is
+        done; it is not."""
         if self.training.get(training.job) is not training:
             return
-        training.leaving = False
+        training.at_boundary = False
         done = training.done(now_s)
         epochs = math.floor(done + ROUNDING_EPOCHS) + 1
         if epochs < training.epochs:
             self._finish_epochs(training, epochs, now_s)
-            self._stop_if_told(training, done, now_s)
+            self._do_as_told(training, done, now_s)
 
     def _finish_epochs(self, training: Training, epochs: int, now_s: float) -> None:
         """Tell that so many epochs are done."""
@@ -225,9 +233,18 @@ class WorkerGroups:
         grant = training.grant.grant
         self._tell(EpochFinished(now_s, training.job, grant, epochs - 1, training.epoch_s))
 
-    def _stop_if_told(self, training: Training, done: float, now_s: float) -> None:
-        if self._state.live[training.job].phase != "leaving":
-            return  # the offer was withdrawn meanwhile
+    def _do_as_told(self, training: Training, done: float, now_s: float) -> None:
+        """Stop, or go on with what stands now: an offer may have been withdrawn meanwhile."""
+        job = self._state.live[training.job]
+        if job.phase == "leaving":
+            self._stop(training, done, now_s)
+        elif job.running is not None and job.running.batch_size != training.grant.batch_size:
+            self._agenda.strike(training.end)
+            training.progress.done = done
+            training.grant, training.from_s, training.paused_s = job.running, now_s, 0.0
+            self._expect_end(training)
+
+    def _stop(self, training: Training, done: float, now_s: float) -> None:
         self._leave_training(training.job)
         self._keep(training, done)
         self._note(

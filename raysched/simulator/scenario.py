@@ -33,7 +33,8 @@ operator chooses."""
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """A job of a trace. What the scheduler is told stands in `spec`; `epoch_s` is what an epoch
-    really takes on min … max workers, on GPUs of rate 1."""
+    really takes on min … max workers, on GPUs of rate 1: of each admissible batch size after the
+    other, inf where it does not fit on so many workers."""
 
     at_s: float
     job: str
@@ -41,9 +42,18 @@ class Arrival:
     epoch_s: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        sizes = self.spec.max_workers - self.spec.min_workers + 1
-        if len(self.epoch_s) != sizes or not min(self.epoch_s) > 0:
-            raise ValueError(f"job {self.job}: epoch_s needs {sizes} positive numbers of seconds")
+        needed = self._sizes * len(self.spec.admissible)
+        if len(self.epoch_s) != needed or not min(self.epoch_s) > 0:
+            raise ValueError(f"job {self.job}: epoch_s needs {needed} positive numbers of seconds")
+
+    @property
+    def _sizes(self) -> int:
+        return self.spec.max_workers - self.spec.min_workers + 1
+
+    def seconds(self, workers: int, batch_size: int) -> float:
+        """What an epoch really takes on so many workers with this global batch."""
+        row = self.spec.admissible.index(batch_size)
+        return self.epoch_s[row * self._sizes + workers - self.spec.min_workers]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Training:
     reported_s: float
     rate: float = 1.0  # speed on these GPUs over that on GPUs of rate 1
     paused_s: float = 0.0
-    leaving: bool = False  # it leaves at a boundary that is on the agenda
+    at_boundary: bool = False  # it leaves, or changes its batch, at a boundary on the agenda
     end: int = 0  # the entry of its end on the agenda
 
     @property
@@ -50,8 +50,8 @@ class Training:
     @property
     def epoch_s(self) -> float:
         """Seconds that an epoch takes on these workers."""
-        arrival = self.progress.arrival
-        return arrival.epoch_s[self.grant.workers - arrival.spec.min_workers] / self.rate
+        seconds = self.progress.arrival.seconds(self.grant.workers, self.grant.batch_size)
+        return seconds / self.rate
 
     @property
     def ends_s(self) -> float:

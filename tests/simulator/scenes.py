@@ -15,7 +15,7 @@ from raysched.simulator.models import Costs, Linear, Settings, epoch_curve
 from raysched.simulator.scenario import Arrival, Outside, Scenario, training_servers
 
 Sizes = Callable[[Problem], dict[str, int]]
-"""Workers by job, as a test wants them."""
+"""Workers, or the batch size, by job, as a test wants them."""
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,18 @@ class Scripted:
 
     sizes: Sizes
     interval_s: float | None = None
+    batch_sizes: Sizes = lambda _: {}
     name = "scripted"
     source = "a test"
     default_loaning = "off"
 
     def decide(self, problem, memory):
-        wanted = self.sizes(problem)
+        wanted, batch = self.sizes(problem), self.batch_sizes(problem)
         why = because("as the test says")
-        return Decision({job: Allocation(n, why) for job, n in wanted.items()}), NO_MEMORY
+        allocations = {
+            job: Allocation(n, why, batch_size=batch.get(job)) for job, n in wanted.items()
+        }
+        return Decision(allocations), NO_MEMORY
 
 
 def job(
@@ -55,6 +59,7 @@ def simulator(
     servers: tuple[int, int] = (1, 4),
     *,
     sizes: Sizes | None = None,
+    batch_sizes: Sizes = lambda _: {},
     interval_s: float | None = None,
     outside: Sequence[Outside] = (),
     journal: Any = None,
@@ -64,7 +69,9 @@ def simulator(
     """A simulator of these jobs, under fifo unless a policy is named or `sizes` are given."""
 
     def load(name, parameters):
-        return Scripted(sizes, interval_s) if sizes else registry.load(name, parameters)
+        if sizes is None:
+            return registry.load(name, parameters)
+        return Scripted(sizes, interval_s, batch_sizes)
 
     pool = training_servers(*servers)
     scene = Scenario(jobs, sorted([*pool, *outside], key=lambda event: event.at_s))

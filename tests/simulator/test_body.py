@@ -1,5 +1,7 @@
 """The body in virtual time, case by case and by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from raysched.events import JobEnded, PolicySwitched, ServerAdded, ServerLost
@@ -52,6 +54,24 @@ def test_the_queue_of_fifo_by_hand():
     assert ended_s(outcome) == pytest.approx(
         {"wide": wide_s, "head": wide_s + 3 * 4.0, "small": wide_s + 10.0}
     )
+
+
+@pytest.mark.parametrize(("costs", "end_s"), [(Costs(), 40.0), (AT_ONCE, 37.0)])
+def test_a_batch_size_changes_at_a_boundary_without_a_stop(costs, end_s):
+    def batch_sizes(problem):
+        return {"a": 128 if problem.now_s >= 14.0 else 64}
+
+    a, tick = job("a", epochs=6), job("tick", 14.0, epochs=9)
+    curves = (10.0, 5.0)  # with 64 samples, with 128
+    spec = replace(a.spec, batch_sizes=(64, 128), profile_epoch_s=curves)
+    outcome = simulate(
+        [replace(a, spec=spec, epoch_s=curves), tick],
+        sizes=lambda problem: dict.fromkeys(problem.jobs.ids, 1),
+        batch_sizes=batch_sizes,
+        costs=costs,
+    )
+    assert stretches(outcome, "a") == [(0.0, end_s, 1)]
+    assert outcome.history.jobs["a"].epochs[-1].epoch_s == 5.0
 
 
 def test_a_resize_waits_for_its_boundary():

@@ -11,6 +11,7 @@ from raysched import events
 from raysched.actions import Action, Offer, ReleaseGrant
 from raysched.events import Event, JobEnded, PolicySwitched
 from raysched.history import History, JobHistory
+from raysched.jobs import JobSpec
 from raysched.journal import Journal, Row
 from raysched.performance import EpochTimes, predicted_epoch_s, shape_of
 from raysched.simulator.models import Costs, Settings
@@ -151,7 +152,7 @@ def _by_shape(stopwatch: _Stopwatch, history: History) -> dict[str, EpochTimes]:
     """What epochs took over all jobs of the same name and shape, by number of workers."""
     joined: dict[str, dict[int, _Mean]] = {}
     for job, sizes in stopwatch.epochs.items():
-        of_shape = joined.setdefault(shape_of(history.jobs[job].spec), {})
+        of_shape = joined.setdefault(_shape(history.jobs[job].spec), {})
         for workers, mean in sizes.items():
             of_shape.setdefault(workers, _Mean()).add(mean.total_s, mean.count)
     return {
@@ -164,8 +165,14 @@ def _arrival(job: JobHistory, stopwatch: _Stopwatch, by_shape: dict[str, EpochTi
     """Sizes that were seen take what was measured, others what the scheduler would predict."""
     seen = stopwatch.epochs.get(job.job, {})
     times = EpochTimes({workers: mean.value_s() for workers, mean in seen.items()})
-    curve = predicted_epoch_s(job.spec, times, by_shape)
-    return Arrival(job.submitted_s, job.job, job.spec, tuple(curve.tolist()))
+    own = {job.spec.batch_size: times} if seen else {}
+    curves = predicted_epoch_s(job.spec, own, by_shape)
+    return Arrival(job.submitted_s, job.job, job.spec, tuple(curves.ravel().tolist()))
+
+
+def _shape(spec: JobSpec) -> str:
+    """A journal tells what epochs took with the first batch size of each job."""
+    return shape_of(spec, spec.batch_size)
 
 
 def _settings(stopwatch: _Stopwatch) -> Settings:
