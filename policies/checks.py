@@ -84,9 +84,15 @@ def _no_amount(values: Floats) -> Bools:
 
 
 def _check_epochs(jobs: Jobs) -> None:
-    """Refuse the first predicted epoch that takes no positive number of seconds."""
+    """Refuse the first predicted epoch that takes no positive number of seconds.
+
+    inf says that a batch does not fit on so many workers: so may any but the smallest.
+    """
     epoch_s, offset = jobs.curves.epoch_s, jobs.curves.offset
-    bad = np.flatnonzero(~(np.isfinite(epoch_s) & (epoch_s > 0)))
+    batches, widths = np.diff(jobs.curves.batch_offset), jobs.max_workers - jobs.min_workers + 1
+    may_not_fit = np.arange(len(epoch_s)) >= np.repeat(offset[:-1] + widths, batches * widths)
+    good = (epoch_s > 0) & (np.isfinite(epoch_s) | may_not_fit)
+    bad = np.flatnonzero(~good)
     if len(bad):
         entry = int(bad[0])
         row = int(np.searchsorted(offset, entry, side="right")) - 1

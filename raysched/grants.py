@@ -34,13 +34,18 @@ def want(state: State, job: Job, servers: Mapping[str, int], reason: Reason) -> 
 
 
 def set_batch_size(job: Job, allocation: Allocation) -> list[Action]:
-    """Have a job run with the global batch that a policy chose, if it is one of the job's own.
+    """Have a job run with the global batch that a policy chose, if it is one of the job's own, and
+    with its smallest one where the workers that it shall have cannot hold the batch.
 
     A grant that it has not taken yet comes with it; one that it runs on goes over at the next
     boundary, where its workers stay (`reach_boundary`).
     """
     batch_size = allocation.batch_size
-    if batch_size is None or batch_size not in job.spec.admissible or batch_size == job.batch_size:
+    if batch_size not in job.spec.admissible:
+        batch_size = job.batch_size
+    if job.workers and not job.spec.fits(batch_size, job.workers):
+        batch_size = job.spec.admissible[0]
+    if batch_size == job.batch_size:
         return []
     job.batch_size = batch_size
     if job.offer is not None:

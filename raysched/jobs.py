@@ -48,7 +48,7 @@ class JobSpec:
     and so cannot be resized. `requested_workers` is its size under a scheduler that never resizes
     (the minimum if left out); `profile_epoch_s` the seconds of an epoch on min … max workers, on
     GPUs of rate 1, where they were profiled: of each admissible batch size after the other, None
-    where it does not fit on so many workers.
+    where it does not fit on so many workers (the smallest fits on any number).
     """
 
     name: str
@@ -122,14 +122,24 @@ class JobSpec:
                 "profile_epoch_s",
                 f"needs {needed} positive numbers of seconds, one for each size and batch size",
             )
-        first = self.admissible.index(self.batch_size) * sizes
-        if None in profile[first : first + sizes]:
-            raise InvalidJob("profile_epoch_s", f"batch_size {self.batch_size} must fit everywhere")
+        if None in profile[:sizes]:
+            smallest = self.admissible[0]
+            raise InvalidJob(
+                "profile_epoch_s", f"the smallest batch, {smallest}, must fit anywhere"
+            )
 
     @property
     def admissible(self) -> tuple[int, ...]:
         """The global batch sizes that it may run with, ascending."""
         return self.batch_sizes or (self.batch_size,)
+
+    def fits(self, batch_size: int, workers: int) -> bool:
+        """Whether a batch size of its own can run on so many workers, as far as is known."""
+        if self.profile_epoch_s is None:
+            return True
+        sizes = self.max_workers - self.min_workers + 1
+        row = self.admissible.index(batch_size)
+        return self.profile_epoch_s[row * sizes + workers - self.min_workers] is not None
 
     @property
     def base_gpus(self) -> int:

@@ -49,6 +49,8 @@ def explain(state: State, job: Job, now_s: float) -> dict[str, Any]:
     stands, or of those of rate 1 while it waits."""
     epoch_s = state.curve(job, job.batch_size) / state.rate(job)
     sizes = range(job.spec.min_workers, job.spec.max_workers + 1)
+    known = zip(sizes, epoch_s.tolist(), strict=True)
+    seconds = {n: s for n, s in known if job.spec.fits(job.batch_size, n)}
     left = job.spec.epochs - job.epochs_done
     measured = job.times.get(job.batch_size)
     return {
@@ -57,10 +59,10 @@ def explain(state: State, job: Job, now_s: float) -> dict[str, Any]:
         "promise": _promise(job),
         "promise_over": job.promise_over,
         "policy": state.policy.name,
-        "epoch_s": {n: round(float(s), 3) for n, s in zip(sizes, epoch_s, strict=True)},
+        "epoch_s": {n: round(s, 3) for n, s in seconds.items()},
         "batch_size": job.batch_size,
         "measured_at": sorted(measured.mean_s) if measured else [],
-        "remaining_s": {n: round(float(s) * left, 1) for n, s in zip(sizes, epoch_s, strict=True)},
+        "remaining_s": {n: round(s * left, 1) for n, s in seconds.items()},
         "waits_for_gpus": _missing_gpus(state, job),
     }
 

@@ -26,8 +26,26 @@ jobs = st.integers(0, 5)
 policies = st.sampled_from(policy_registry.names())
 sizes = st.tuples(st.integers(1, 4), st.integers(0, 5))
 wishes = st.sampled_from(
-    [{}, {}, {"gpu_type": "GPU"}, {"gpu_type": "T4"}, {"mixes_gpus": True}, {"checkpoints": False}]
+    [
+        {},
+        {},
+        {"gpu_type": "GPU"},
+        {"gpu_type": "T4"},
+        {"mixes_gpus": True},
+        {"checkpoints": False},
+        {"batch_sizes": (32, 64, 256)},
+    ]
 )
+
+
+def profile(workers):
+    """Larger batches are faster on more workers; the largest does not fit on fewer than three."""
+    sizes = range(workers[0], workers[1] + 1)
+    by_batch = [
+        [12 / n + overhead * n if fits(n) else None for n in sizes]
+        for overhead, fits in ((2.0, bool), (1.0, bool), (0.1, lambda n: n > 2))
+    ]
+    return tuple(seconds for row in by_batch for seconds in row)
 
 
 class Brain(RuleBasedStateMachine):
@@ -59,6 +77,8 @@ class Brain(RuleBasedStateMachine):
         least, more = size
         more = more if wish.get("checkpoints", True) else 0
         workers = (min(least, 4 // gpus), min(least, 4 // gpus) + more)
+        if "batch_sizes" in wish:
+            wish = {**wish, "profile_epoch_s": profile(workers)}
         asked = spec(workers=workers, gpus=gpus, epochs=epochs, deadline_s=deadline_s, **wish)
         self.cluster.submit(f"j{self.submitted}", asked)
 

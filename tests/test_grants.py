@@ -173,3 +173,13 @@ def test_a_batch_size_that_is_not_the_jobs_own_changes_nothing(state):
     assert grants.set_batch_size(job, Allocation(1, WHY, batch_size=96)) == []
     assert grants.set_batch_size(job, Allocation(1, WHY)) == []
     assert job.batch_size == 64
+
+
+def test_a_batch_that_does_not_fit_on_fewer_workers_gives_way_to_the_smallest(state):
+    job = running(state, "job", {"t1": 2})
+    profile = (9.0, 5.0, 4.0, 3.0, None, 4.0, 3.0, 2.0)
+    job.spec = replace(job.spec, batch_sizes=(64, 128), profile_epoch_s=profile)
+    job.batch_size = 128
+    grants.want(state, job, {"t1": 1}, WHY)
+    assert grants.set_batch_size(job, Allocation(1, WHY)) == [SetBatchSize("job", 64, WHY)]
+    assert job.batch_size == 64

@@ -112,7 +112,7 @@ def test_a_batch_size_that_was_never_seen_is_taken_to_run_like_the_nearest():
         ({"batch_sizes": (64, 128), "profile_epoch_s": (9.0, 7.0)}, "needs 4 positive numbers"),
         (
             {"batch_sizes": (64, 128), "profile_epoch_s": (9.0, None, 7.0, 6.0)},
-            "batch_size 64 must fit everywhere",
+            "the smallest batch, 64, must fit anywhere",
         ),
     ],
 )

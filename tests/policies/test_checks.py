@@ -1,5 +1,6 @@
 """Problems that make no sense are refused, naming job (or server) and field."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -33,6 +34,10 @@ GOOD = problem([job("a", (1, 3)), job("b", (2, 3))], [training(4)])
         (
             problem([job("a"), job("b", (2, 4), epoch_s=[9, NAN, 5])], [training(4)]),
             "job b: epoch_s at 3 workers is nan; it must be a positive number of seconds",
+        ),
+        (
+            problem([job("a", (1, 2), epoch_s=[9, math.inf])], [training(4)]),
+            "job a: epoch_s at 2 workers is inf; it must be a positive number of seconds",
         ),
         (
             problem([job("a", epoch_s=-1)], [training(4)]),
