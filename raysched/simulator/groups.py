@@ -140,6 +140,8 @@ class WorkerGroups:
             return self._costs.preempted_s
         if progress.workers == 0:
             return self._costs.start_s
+        if progress.workers > grant.workers and self._costs.shrink_s is not None:
+            return self._costs.shrink_s
         return self._costs.move_s if progress.workers == grant.workers else self._costs.resize_s
 
     def _started(self, grant: Grant, start_s: float, now_s: float) -> None:
@@ -169,16 +171,20 @@ class WorkerGroups:
         return training
 
     def _end(self, training: Training, now_s: float) -> None:
-        """The job's last epoch is done. With slots it was so before now, when it is told."""
+        """The job is over. With slots it was so before now, when it is told."""
         ends_s = training.ends_s
         if ends_s > now_s:  # it was paused meanwhile
             self._expect_end(training)
             return
-        job, grant = training.job, training.grant.grant
-        self._tell(EpochFinished(ends_s, job, grant, training.epochs - 1, training.epoch_s))
+        job, grant, epochs = training.job, training.grant.grant, math.floor(training.lasts)
+        if epochs > training.progress.reported:
+            self._tell(EpochFinished(ends_s, job, grant, epochs - 1, training.epoch_s))
         del self.training[job]
         self.seen_ended_s[job] = now_s
-        self._tell(JobEnded(ends_s, job, "finished"))
+        if training.fails:
+            self._tell(JobEnded(ends_s, job, "failed", "its code raised"))
+        else:
+            self._tell(JobEnded(ends_s, job, "finished"))
 
     def _change(self, training: Training, now_s: float) -> None:
         """Have a group leave, or change its batch, as soon as it may. In its last epoch it stays as
@@ -192,7 +198,7 @@ class WorkerGroups:
             )
             return
         epochs = training.next_boundary(now_s)
-        if epochs < training.epochs:
+        if epochs < training.lasts:
             training.at_boundary = True
             self._expect_boundary(training, epochs, now_s)
 

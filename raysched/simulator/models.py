@@ -92,7 +92,8 @@ class Costs:
     """Seconds that a change of workers takes, all of them without progress.
 
     From the pick-up of a grant to training: `start_s` the first time, `resize_s` on another number
-    of workers, `move_s` on the same number elsewhere, `preempted_s` after workers were preempted or
+    of workers, of which `shrink_s` on fewer, if that is another time (000 §5.5: scaling down is
+    minimal), `move_s` on the same number elsewhere, `preempted_s` after workers were preempted or
     lost (004 §7.1: 63 s). `stop_s`: from the boundary at which a job leaves until its workers are
     gone; `free_s`: from there until their GPUs are seen free.
 
@@ -106,6 +107,7 @@ class Costs:
 
     start_s: float = 0.0
     resize_s: float = 0.0
+    shrink_s: float | None = None
     move_s: float = 0.0
     preempted_s: float = 0.0
     stop_s: float = 0.0
@@ -113,6 +115,10 @@ class Costs:
     decision_s: float = 0.0
     at_boundaries: bool = True
     mixing: float = MIXING
+
+
+SCALING_DELAY = Costs(start_s=15.0, resize_s=15.0, shrink_s=0.0, move_s=15.0, preempted_s=15.0)
+"""That of 000 §5.5, there while a job trains on as before. Departure: here it makes no progress."""
 
 
 @dataclass(frozen=True, slots=True)

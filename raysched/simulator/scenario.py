@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from raysched.events import (
     DemandObserved,
@@ -34,12 +34,14 @@ operator chooses."""
 class Arrival:
     """A job of a trace. What the scheduler is told stands in `spec`; `epoch_s` is what an epoch
     really takes on min … max workers, on GPUs of rate 1: of each admissible batch size after the
-    other, inf where it does not fit on so many workers."""
+    other, inf where it does not fit on so many workers. Once `fails_epochs` are done, part of one
+    among them, its code raises (None: it does not)."""
 
     at_s: float
     job: str
     spec: JobSpec
     epoch_s: tuple[float, ...]
+    fails_epochs: float | None = None
 
     def __post_init__(self) -> None:
         needed = self._sizes * len(self.spec.admissible)
@@ -55,6 +57,12 @@ class Arrival:
         row = self.spec.admissible.index(batch_size)
         return self.epoch_s[row * self._sizes + workers - self.spec.min_workers]
 
+    @property
+    def alone_s(self) -> float:
+        """Seconds of training, if it had the workers that its user asked for all the time."""
+        asked = self.spec.requested_workers or self.spec.min_workers
+        return self.spec.epochs * self.seconds(asked, self.spec.batch_size)
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -62,6 +70,11 @@ class Scenario:
 
     arrivals: Sequence[Arrival]
     outside: Sequence[Outside]
+
+    def and_also(self, outside: Iterable[Outside]) -> Scenario:
+        """The same, and these events from outside, each after others of its time."""
+        both = sorted([*self.outside, *outside], key=lambda event: event.at_s)
+        return replace(self, outside=both)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,20 @@ class Training:
         return seconds / self.rate
 
     @property
+    def fails(self) -> bool:
+        """Whether its code will raise."""
+        return self.progress.arrival.fails_epochs is not None
+
+    @property
+    def lasts(self) -> float:
+        """Epochs after which it is over: all of them, or those until its code raises."""
+        fails = self.progress.arrival.fails_epochs
+        return float(self.epochs) if fails is None else min(fails, float(self.epochs))
+
+    @property
     def ends_s(self) -> float:
-        """When all epochs are done."""
-        return self.reaches_s(self.epochs)
+        """When it is over."""
+        return self.reaches_s(self.lasts)
 
     def reaches_s(self, epochs: float) -> float:
         """When so many epochs are done."""
@@ -65,11 +76,11 @@ class Training:
     def done(self, now_s: float) -> float:
         """Epochs that are done by now."""
         trained_s = max(now_s - self.from_s - self.paused_s, 0.0)
-        return min(self.progress.done + trained_s / self.epoch_s, float(self.epochs))
+        return min(self.progress.done + trained_s / self.epoch_s, self.lasts)
 
     def whole(self, now_s: float) -> int:
-        """Whole epochs that are done by now, the last one of the job apart."""
-        return min(math.floor(self.done(now_s) + ROUNDING_EPOCHS), self.epochs - 1)
+        """Whole epochs that are done by now, the one apart with which the job is over."""
+        return min(math.floor(self.done(now_s) + ROUNDING_EPOCHS), math.ceil(self.lasts) - 1)
 
     def next_boundary(self, now_s: float) -> int:
         """Epochs done at the first boundary from now on that was not reported yet."""

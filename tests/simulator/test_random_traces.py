@@ -40,8 +40,10 @@ def jobs(draw):
 @st.composite
 def traces(draw):
     drawn = sorted(draw(st.lists(jobs(), min_size=1, max_size=8)), key=lambda j: j.at_s)
+    fails = st.sampled_from([None, None, None, 0.3, 2.5])
     return [
-        replace(j, job=f"j{n}", spec=replace(j.spec, name=f"j{n}")) for n, j in enumerate(drawn)
+        replace(j, job=f"j{n}", spec=replace(j.spec, name=f"j{n}"), fails_epochs=draw(fails))
+        for n, j in enumerate(drawn)
     ]
 
 
@@ -62,6 +64,7 @@ costs = st.builds(
     Costs,
     start_s=few_seconds,
     resize_s=few_seconds,
+    shrink_s=st.sampled_from([None, 0.0, 3.0]),
     move_s=few_seconds,
     preempted_s=few_seconds,
     stop_s=few_seconds,
@@ -100,7 +103,7 @@ def test_invariants_hold_and_every_job_comes_to_its_end(trace, policy, outside, 
     history = body.run().history
     assert list(history.jobs) == [arrival.job for arrival in trace]
     for found in history.jobs.values():
-        assert found.outcome in ("finished", "rejected", "refused", "cancelled")
+        assert found.outcome in ("finished", "failed", "rejected", "refused", "cancelled")
     assert not body.engine.state.policy.error
     assert not any(account.in_use for account in body.engine.state.ledger.accounts.values())
 
