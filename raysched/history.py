@@ -89,6 +89,15 @@ class Loan:
 
 
 @dataclass(frozen=True, slots=True)
+class Reclaim:
+    """Servers that were asked back at one time, and jobs that could not but be preempted for it."""
+
+    at_s: float
+    servers: tuple[str, ...]
+    preempted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Demand:
     """A sample of inference demand."""
 
@@ -105,6 +114,8 @@ class PoolServer:
     server: str
     pool: str
     gpus: int
+    gpu_type: str
+    gpu_rate: float
 
 
 class History:
@@ -114,6 +125,7 @@ class History:
         self.jobs: dict[str, JobHistory] = {}
         self.servers: dict[str, PoolServer] = {}
         self.loans: list[Loan] = []
+        self.reclaims: list[Reclaim] = []
         self.demand: list[Demand] = []
         self.replicas: list[tuple[float, dict[str, int]]] = []
         self.inference: events.InferenceConfigured | None = None
@@ -164,7 +176,9 @@ class History:
                 job.outcome, job.ended_s = "rejected", event.at_s
 
     def _server_added(self, event: events.ServerAdded) -> None:
-        self.servers[event.server] = PoolServer(event.server, event.pool, event.gpus)
+        self.servers[event.server] = PoolServer(
+            event.server, event.pool, event.gpus, event.gpu_type, event.gpu_rate
+        )
 
     def _job_submitted(self, event: events.JobSubmitted) -> None:
         self.jobs[event.job] = JobHistory(event.job, event.spec, event.at_s)
@@ -214,7 +228,10 @@ class History:
         self.loans.append(Loan(event.server, event.at_s))
 
     def _loaning_decided(self, event: events.LoaningDecided) -> None:
-        for loan in self._on_loan(set(event.decision.reclaim)):
+        decision = event.decision
+        if decision.reclaim:
+            self.reclaims.append(Reclaim(event.at_s, decision.reclaim, decision.preempted))
+        for loan in self._on_loan(set(decision.reclaim)):
             if loan.reclaimed_s is None:
                 loan.reclaimed_s = event.at_s
 

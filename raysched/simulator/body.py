@@ -70,6 +70,8 @@ class Outcome:
     settings: Settings
     refused: dict[str, str] = field(default_factory=dict)
     """Jobs that this cluster can never run, and why: they were turned away at the door."""
+    epoch_s: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """What an epoch of each job really takes: see `Arrival`."""
     seen_ended_s: dict[str, float] = field(default_factory=dict)
     """When the scheduler was told of a job's end: with slots, later than it was."""
     decision_s: list[float] = field(default_factory=list)
@@ -93,7 +95,8 @@ class Simulator:
         """`watch` is called after each event, with the engine as it then is."""
         self.engine = Engine(load_policy=load_policy)
         self.now_s = 0.0
-        self.outcome = Outcome(History(), settings)
+        curves = {arrival.job: arrival.epoch_s for arrival in scenario.arrivals}
+        self.outcome = Outcome(History(), settings, epoch_s=curves)
         self._settings = settings
         self._load_loaning = load_loaning
         self._watch = watch

@@ -90,7 +90,8 @@ def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Com
     outcomes: dict[str, Outcome] = {}
     if traces.is_journal(asked.trace):
         recorded = journal.read(asked.trace)
-        outcomes[MEASURED] = Outcome(recorded.history, recorded.settings)
+        curves = {arrival.job: arrival.epoch_s for arrival in recorded.scenario.arrivals}
+        outcomes[MEASURED] = Outcome(recorded.history, recorded.settings, epoch_s=curves)
         runs = _runs_of_journal(asked, recorded)
     else:
         runs = _runs_of_table(asked)

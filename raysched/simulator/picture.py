@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib
@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from policies.problem import Floats
-from raysched.history import History, JobHistory
+from raysched.history import History
+from raysched.simulator.over_time import held_gpus
 
 MOST_BANDS = 40
 """Bands that can be told apart; with more jobs, a band is several that came one after another."""
@@ -38,18 +38,6 @@ def draw(histories: Mapping[str, History], path: Path) -> None:
     _draw_jct(jct, histories)
     figure.savefig(path, dpi=110)
     plt.close(figure)
-
-
-def held_gpus(jobs: Sequence[JobHistory], at_s: Floats) -> Floats:
-    """[moments] GPUs that these jobs held together at each time, ascending."""
-    change = np.zeros(len(at_s) + 1)
-    for job in jobs:
-        for stretch in job.stretches:
-            gpus = stretch.workers * job.spec.gpus_per_worker
-            begin, end = np.searchsorted(at_s, (stretch.from_s, stretch.to_s))
-            change[begin] += gpus
-            change[end] -= gpus
-    return np.cumsum(change)[:-1]
 
 
 def _draw_gpus(axes: Axes, policy: str, history: History, end_s: float) -> None:

@@ -15,7 +15,8 @@ METRICS = {
     *("jobs", "completed", "dropped", "deadline_ratio", "deadline_ratio_slot", "makespan_s"),
     *("queuing_s_mean", "queuing_s_median", "queuing_s_p95", "gpu_use", "preemption_ratio"),
     *("jct_s_mean", "jct_s_median", "jct_s_p95", "resizes", "cpu_s", "decisions"),
-    *("decision_ms_mean", "decision_ms_p95", "decision_ms_max"),
+    *("decision_ms_mean", "decision_ms_p95", "decision_ms_max", "gpu_use_overall", "drop_ratio"),
+    *("cluster_efficiency", "sjs_efficiency", "collateral_damage", "resizes_per_job", "utility"),
 }
 
 

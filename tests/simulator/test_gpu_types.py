@@ -4,6 +4,7 @@ import pytest
 
 from policies.problem import MIXING
 from raysched.simulator.body import Simulator
+from raysched.simulator.metrics import metrics
 from raysched.simulator.models import Costs, Settings
 from raysched.simulator.scenario import Scenario, ServerSet, pool_of
 from tests.simulator.scenes import ended_s, job
@@ -38,6 +39,7 @@ def test_one_that_mixes_types_has_the_sum_of_their_speeds_less_what_mixing_costs
     outcome = run(jobs, FAST, SLOW, costs=Costs(mixing=mixing))
     assert outcome.history.jobs["mixed"].stretches[0].servers == {"t1": 4, "t2": 4}
     assert ended_s(outcome)["mixed"] == pytest.approx(80.0 / (mixing * (4 + 4 * 0.25)))
+    assert metrics(outcome)["cluster_efficiency"] == pytest.approx(mixing, abs=1e-3)
 
 
 def test_lent_gpus_may_be_slower():

@@ -1,13 +1,18 @@
 """The numbers of a simulation, by hand."""
 
 import csv
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from raysched.jobs import Utility
 from raysched.simulator.metrics import metrics, write_jobs
-from raysched.simulator.picture import held_gpus
-from tests.simulator.scenes import job, simulate
+from raysched.simulator.over_time import cluster_efficiency, completed, held_gpus
+from raysched.simulator.scenario import Arrival
+from tests.simulator.scenes import Costs, ended_s, job, simulate
+from tests.simulator.test_lending import two_inference_servers, valley
 
 JOBS = [
     job("first", 0.0, epochs=1, epoch_s=120.0, workers=3, deadline_s=40.0),
@@ -70,3 +75,58 @@ def test_gpus_are_held_from_the_first_to_the_last_moment_of_a_stretch():
     jobs = list(simulate(JOBS).history.jobs.values())
     at_s = np.array([0.0, 20.0, 45.0, 65.0, 80.0])
     assert held_gpus(jobs, at_s).tolist() == [3.0, 3.0, 3.0, 2.0, 0.0]
+
+
+def test_jobs_have_completed_from_the_moment_of_their_end():
+    jobs = simulate(JOBS).history.jobs.values()
+    at_s = np.array([0.0, 39.9, 40.0, 60.0, 80.0])
+    assert completed(jobs, at_s).tolist() == [0, 0, 1, 2, 3]
+
+
+def test_efficiency_is_the_speedup_over_one_gpu():
+    # An epoch takes 10 s on one GPU, 8 on two: a speed-up of 1.25. Both start in 2 s.
+    curve = (10.0, 8.0)
+    spec = replace(job("a", workers=(1, 2)).spec, profile_epoch_s=curve, requested_workers=2)
+    jobs = [Arrival(0.0, "a", spec, curve), job("b", 0.0, epochs=2, epoch_s=7.0, workers=1)]
+    outcome = simulate(jobs, costs=Costs(start_s=2.0))
+    found = metrics(outcome)
+    assert ended_s(outcome) == {"a": 2.0 + 4 * 8.0, "b": 16.0}
+    assert found["sjs_efficiency"] == pytest.approx((40 + 14) / (2 * 34 + 16), abs=1e-4)
+    useful = 1.25 * 32 + 1.0 * 14
+    assert found["cluster_efficiency"] == pytest.approx(useful / (4 * 34), abs=1e-4)
+    at_s = np.array([0.0, 2.0, 20.0, 34.0])
+    assert cluster_efficiency(outcome, at_s).tolist() == [0.0, 2.25 / 4, 1.25 / 4, 0.0]
+
+
+def test_jobs_that_need_several_gpus_are_taken_to_use_them_perfectly():
+    outcome = simulate([job("a", workers=(2, 2), gpus_per_worker=2)])
+    assert metrics(outcome)["sjs_efficiency"] == 1.0
+    assert metrics(outcome)["cluster_efficiency"] == 1.0
+
+
+def test_the_utility_of_a_job_is_that_of_its_completion_time():
+    jobs = [
+        job("late", 0.0, epochs=1, epoch_s=30.0, utility=Utility(8.0, 0.1, 20.0)),
+        job("never", 0.0, workers=9, utility=Utility(100.0, 0.1, 20.0)),
+        job("none", 0.0),
+    ]
+    found = metrics(simulate(jobs))
+    assert found["utility"] == pytest.approx(8.0 / (1 + math.e), abs=1e-3)
+    assert found["drop_ratio"] == pytest.approx(1 / 3, abs=1e-4)
+    assert metrics(simulate(JOBS))["utility"] is None
+
+
+def test_collateral_damage_is_what_a_reclaim_vacates_elsewhere():
+    # i2 has 4 GPUs, of which "wide" holds 2; it has to leave 3 on t1 as well.
+    jobs = [job("wide", epochs=900, epoch_s=20.0, workers=5), job("waits", 1.0, workers=3)]
+    lent = two_inference_servers(valley)
+    outcome = simulate(jobs, (1, 3), outside=lent, policy="aryl", loaning="aryl")
+    found = metrics(outcome)
+    assert outcome.history.jobs["wide"].stretches[0].servers == {"t1": 3, "i2": 2}
+    assert found["collateral_damage"] == 3 / 4
+    assert found["preemption_ratio"] == 1 / 2
+    assert (found["gpu_use_overall"] or 0) > 0
+    elastic = [job("shrinks", epochs=500, epoch_s=4.0, workers=(1, 8))]
+    outcome = simulate(elastic, outside=lent, policy="aryl", loaning="aryl")
+    assert metrics(outcome)["collateral_damage"] == 0.0
+    assert (metrics(outcome)["resizes_per_job"] or 0) >= 2

@@ -87,7 +87,7 @@ def _misjudge(arrival: Arrival, factor: float) -> Arrival:
     spec, profile, expected_s = arrival.spec, arrival.spec.profile_epoch_s, arrival.spec.expected_s
     told = replace(
         spec,
-        profile_epoch_s=None if profile is None else tuple(factor * epoch_s for epoch_s in profile),
+        profile_epoch_s=None if profile is None else tuple(s and factor * s for s in profile),
         expected_s=None if expected_s is None else factor * expected_s,
     )
     return replace(arrival, spec=told)
