@@ -260,7 +260,18 @@ def demo(policy: str, out: Path, seed: int, quick: bool, as_json: bool) -> None:
 @cli.command()
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--policy", help="One, or several: A,B,C; default: the journal's own, or fifo.")
-@click.option("--servers", metavar="NxG", help="N training servers of G GPUs; for tables of jobs.")
+@click.option(
+    "--servers",
+    metavar="NxG",
+    help="N training servers of G GPUs, for tables of jobs; 8x8:V100,4x8:T4:0.25 says GPU types "
+    "and their rates.",
+)
+@click.option("--inference", metavar="NxG", help="Inference servers, written alike.")
+@click.option("--demand", type=click.Path(path_type=Path), help="Their demand: times and numbers.")
+@click.option(
+    "--peak", type=float, metavar="REPLICAS", help="Busy at the highest demand; default: 80 %."
+)
+@click.option("--loaning", help="Whether they are lent; default: the policy's or journal's own.")
 @click.option("--profiles", type=click.Path(path_type=Path), help="Folder of measured speeds.")
 @click.option("--slot", type=float, metavar="SECONDS", help="Tell events at the ends of slots.")
 @click.option("--assume", type=click.Choice(["elasticflow"]), help="Costs of its simulator.")
@@ -279,6 +290,10 @@ def simulate(
     trace: Path,
     policy: str | None,
     servers: str | None,
+    inference: str | None,
+    demand: Path | None,
+    peak: float | None,
+    loaning: str | None,
     profiles: Path | None,
     slot: float | None,
     assume: str | None,
@@ -297,7 +312,11 @@ def simulate(
     asked = compare.Comparison(
         trace=trace,
         policies=tuple(policy.split(",")) if policy else (),
-        servers=compare.servers_of(servers) if servers else None,
+        servers=compare.servers_of(servers) if servers else (),
+        inference=compare.servers_of(inference, "--inference") if inference else (),
+        demand=demand,
+        peak_replicas=peak,
+        loaning=loaning or "",
         profiles=profiles,
         slot_s=slot,
         report_every_s=report_every,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from loaning import registry as loaning_registry
 from policies import registry
 from raysched.engine import Engine
 from raysched.errors import UserError
@@ -16,10 +17,11 @@ from raysched.events import PolicySwitched
 from raysched.simulator import traces
 from raysched.simulator.assume import elasticflow_cap, elasticflow_costs
 from raysched.simulator.body import Outcome, Simulator
+from raysched.simulator.demand import EVERY_S, inference_pool
 from raysched.simulator.metrics import metrics, write_jobs
 from raysched.simulator.models import Costs, Settings
-from raysched.simulator.scenario import Outside, Scenario, training_servers
-from raysched.simulator.traces import journal
+from raysched.simulator.scenario import Arrival, Outside, Scenario, ServerSet, pool_of
+from raysched.simulator.traces import demand, journal
 from raysched.simulator.traces.elasticflow import no_cap
 
 Metrics: TypeAlias = dict[str, Any]
@@ -31,6 +33,9 @@ WATCH_EVERY = 200
 """Events between two looks."""
 
 
+_QUEUE_S = 7 * 86_400.0
+"""How long the last job may wait, for all that demand knows: afterwards it stays as it was."""
+
 MEASURED = "measured"
 """The run that a journal holds, beside those that are simulated."""
 
@@ -40,13 +45,19 @@ class Comparison:
     """What to simulate.
 
     `trace`: a table of jobs, or a journal. A journal names its own servers, and its own policy
-    where none is asked for; a table needs `servers`: how many, of how many GPUs each. `slot_s` and
+    where none is asked for; a table needs `servers`, and may have `inference` servers on which
+    `demand`, a table too, keeps `peak_replicas` busy at its highest. `loaning`: "" is what the
+    policy comes with, or the journal's own. `slot_s` and
     `report_every_s` are those of `Settings`. `assume`: whose simulator's costs to take ("": none).
     """
 
     trace: Path
     policies: tuple[str, ...] = ()
-    servers: tuple[int, int] | None = None
+    servers: tuple[ServerSet, ...] = ()
+    inference: tuple[ServerSet, ...] = ()
+    demand: Path | None = None
+    peak_replicas: float | None = None
+    loaning: str = ""
     profiles: Path | None = None
     slot_s: float | None = None
     report_every_s: float = 0.0
@@ -71,12 +82,20 @@ class _Run:
     skipped: int = 0
 
 
-def servers_of(text: str) -> tuple[int, int]:
-    """Servers and GPUs of each, written `16x8`. Raises `UserError`."""
-    found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
-    if found is None:
-        raise UserError(f"--servers: {text!r} is not SERVERSxGPUS, such as 16x8")
-    return int(found[1]), int(found[2])
+def servers_of(text: str, option: str = "--servers") -> tuple[ServerSet, ...]:
+    """Servers and GPUs of each, written `16x8`, or with the type and rate of their GPUs
+    `16x8:V100,4x8:T4:0.25`. Raises `UserError`."""
+    sets = []
+    for part in text.split(","):
+        found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)(?::([^:]+)(?::(\d*\.?\d+))?)?", part)
+        if found is None or float(found[4] or 1) == 0:
+            raise UserError(
+                f"{option}: {part!r} is not SERVERSxGPUS[:TYPE[:RATE]], such as 16x8 or 4x8:T4:0.25"
+            )
+        sets.append(
+            ServerSet(int(found[1]), int(found[2]), found[3] or "GPU", float(found[4] or 1))
+        )
+    return tuple(sets)
 
 
 def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Compared:
@@ -87,6 +106,8 @@ def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Com
     """
     for policy in asked.policies:
         registry.load(policy, {})
+    if asked.loaning:
+        loaning_registry.load(asked.loaning, {})
     outcomes: dict[str, Outcome] = {}
     if traces.is_journal(asked.trace):
         recorded = journal.read(asked.trace)
@@ -103,13 +124,16 @@ def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Com
 
 
 def _runs_of_table(asked: Comparison) -> list[_Run]:
-    if asked.servers is None:
+    if not asked.servers:
         raise UserError(f"--servers: {asked.trace} names no servers; pass some, such as 16x8")
-    servers = training_servers(*asked.servers)
-    return [_run_of_table(asked, policy, servers) for policy in asked.policies or ("fifo",)]
+    if bool(asked.inference) != (asked.demand is not None):
+        raise UserError("--inference, --demand: an inference pool needs both")
+    if not asked.inference and (asked.loaning or asked.peak_replicas is not None):
+        raise UserError("--inference: without such servers there is none to lend; pass some")
+    return [_run_of_table(asked, policy) for policy in asked.policies or ("fifo",)]
 
 
-def _run_of_table(asked: Comparison, policy: str, servers: Sequence[Outside]) -> _Run:
+def _run_of_table(asked: Comparison, policy: str) -> _Run:
     follows = asked.assume == "elasticflow"
     trace = traces.load(
         asked.trace,
@@ -119,20 +143,42 @@ def _run_of_table(asked: Comparison, policy: str, servers: Sequence[Outside]) ->
     )
     if not trace.arrivals:
         raise UserError(f"{asked.trace}: has no jobs")
+    loaning = asked.loaning or registry.load(policy, {}).default_loaning
     settings = Settings(
         policy,
+        loaning=loaning if asked.inference else "off",
+        loaning_parameters=_smoothed(loaning) if asked.inference else {},
         costs=elasticflow_costs(policy) if follows else Costs(),
         slot_s=asked.slot_s,
         report_every_s=asked.report_every_s,
     )
-    return _Run(settings, Scenario(trace.arrivals, servers), trace.skipped)
+    outside = [*pool_of("training", *asked.servers), *_inference(asked, trace.arrivals)]
+    return _Run(settings, Scenario(trace.arrivals, outside), trace.skipped)
+
+
+def _inference(asked: Comparison, arrivals: Sequence[Arrival]) -> list[Outside]:
+    """The inference pool, with demand for as long as jobs are expected to run."""
+    if asked.demand is None:
+        return []
+    series, _ = demand.read(asked.demand, skip_bad=asked.skip_bad)
+    until_s = arrivals[-1].at_s + 2 * max(arrival.alone_s for arrival in arrivals) + _QUEUE_S
+    servers = pool_of("inference", *asked.inference)
+    return inference_pool(servers, series, until_s, peak_replicas=asked.peak_replicas)
+
+
+def _smoothed(loaning: str) -> dict[str, object]:
+    """A loaning that smooths demand has to do so over as long as passes between two samples."""
+    known = loaning_registry.describe(loaning)["parameters"]
+    return {"smooth_s": EVERY_S} if "smooth_s" in known else {}
 
 
 def _runs_of_journal(asked: Comparison, recorded: journal.Recorded) -> list[_Run]:
     """The journal's own policy with whatever its operators switched, or others from the start."""
-    if asked.servers is not None:
-        raise UserError("--servers: a journal names its own servers; leave it out")
+    if asked.servers or asked.inference or asked.demand:
+        raise UserError("--servers, --inference, --demand: a journal names its own; leave them out")
     own = replace(recorded.settings, slot_s=asked.slot_s, report_every_s=asked.report_every_s)
+    if asked.loaning:
+        own = replace(own, loaning=asked.loaning, loaning_parameters={})
     if not asked.policies:
         return [_Run(own, recorded.scenario)]
     outside = [e for e in recorded.scenario.outside if not isinstance(e, PolicySwitched)]

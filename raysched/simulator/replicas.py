@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from raysched.events import InferenceConfigured, ReplicasObserved
 from raysched.state import State
 
@@ -27,11 +29,10 @@ class Replicas:
         self._place(now_s)
         present = {server: len(times) for server, times in self._answers_s.items() if times}
         running = {
-            server: sum(at_s <= now_s for at_s in times)
+            server: bisect_right(times, now_s)
             for server, times in self._answers_s.items()
-            if times
+            if times and times[0] <= now_s
         }
-        running = {server: count for server, count in running.items() if count}
         if (present, running) == self._told:
             return None
         self._told = (present, running)

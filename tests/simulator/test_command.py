@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from raysched import cli
 from raysched.errors import UserError
 from raysched.simulator.compare import servers_of
+from raysched.simulator.scenario import ServerSet
 from tests.simulator.test_journal import written
 from tests.simulator.test_traces import GOOD, HEADER, table
 
@@ -71,10 +72,45 @@ def test_what_is_asked_wrongly_is_named_in_one_line(tmp_path, capsys, monkeypatc
     assert "no jobs" in refusal(capsys, monkeypatch, table(tmp_path, HEADER), *servers)
     journal, _, _ = written(tmp_path / "journal.db")
     journal.close()
-    assert "leave it out" in refusal(capsys, monkeypatch, tmp_path / "journal.db", *servers)
+    assert "leave them out" in refusal(capsys, monkeypatch, tmp_path / "journal.db", *servers)
 
 
-@pytest.mark.parametrize("text", ["", "16", "0x8", "16x", "16x-1", "x8"])
+@pytest.mark.parametrize(
+    "text", ["", "16", "0x8", "16x", "16x-1", "x8", "1x8,", "1x8:", "1x8:T4:0", "1x8:T4:x"]
+)
 def test_servers_are_written_as_a_product(text):
     with pytest.raises(UserError, match="such as 16x8"):
         servers_of(text)
+
+
+def test_an_inference_pool_lends_to_training(tmp_path):
+    hours = [f"2026-01-01 {hour:02}:00:00,{10 if hour < 12 else 100}" for hour in range(24)]
+    demand = tmp_path / "demand.csv"
+    demand.write_text("\n".join(["timestamp,value", *hours]) + "\n")
+    later = "b,4000,9,bert,9000,64,8,9000"  # than the loans
+    path = table(tmp_path, HEADER, "a,1000,600,bert,1700,64,4,9000", later)
+    pool = ["--servers", "1x4:V100", "--inference", "4x4:T4:0.5", "--demand", demand]
+    found = run(path, *pool, "--policy", "aryl", "--out", tmp_path / "out", "--json")
+    assert found.exit_code == 0, found.output
+    alone = run(path, *pool, "--policy", "aryl", "--loaning", "off", "--out", tmp_path, "--json")
+    lent_s, alone_s = (
+        json.loads(printed.stdout)["aryl"]["jct_s_mean"] for printed in (found, alone)
+    )
+    assert lent_s < alone_s
+
+
+def test_pools_and_demand_that_do_not_belong_together_are_named(tmp_path, capsys, monkeypatch):
+    path = table(tmp_path, HEADER, GOOD)
+    asked = [path, "--servers", "2x4"]
+    assert "needs both" in refusal(capsys, monkeypatch, *asked, "--inference", "2x4")
+    assert "none to lend" in refusal(capsys, monkeypatch, *asked, "--loaning", "aryl")
+    assert "not known" in refusal(capsys, monkeypatch, *asked, "--loaning", "nope")
+    assert "--inference: '4'" in refusal(capsys, monkeypatch, *asked, "--inference", "4")
+
+
+def test_servers_may_differ():
+    assert servers_of("16x8") == (ServerSet(16, 8),)
+    assert servers_of("2x8:V100,3x4:T4:0.25") == (
+        ServerSet(2, 8, "V100"),
+        ServerSet(3, 4, "T4", 0.25),
+    )

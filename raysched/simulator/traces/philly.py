@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from pathlib import Path
 
 from raysched.simulator.models import Linear, Scaling
 from raysched.simulator.scenario import Arrival
 from raysched.simulator.traces.rows import Row, rows
+from raysched.simulator.traces.times import at_s
 from raysched.simulator.traces.trace import MOST_EPOCHS, Trace, in_order, job
 
 COLUMNS = {"timestamp", "duration", "num_gpus", "cluster"}
@@ -35,7 +35,7 @@ def read(
         work = row.number("duration", above_0=True) * scaling.speed(asked)
         return job(
             f"philly-{row.line}",
-            _at_s(row),
+            at_s(row, "timestamp"),
             scaling,
             work,
             MOST_EPOCHS,
@@ -45,11 +45,3 @@ def read(
         )
 
     return in_order("philly", rows(path), read_job, skip_bad=skip_bad)
-
-
-def _at_s(row: Row) -> float:
-    text = row.text("timestamp")
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp()
-    except ValueError:
-        raise row.bad("timestamp", f"{text!r} is not a time like 2017-10-09 07:01:55") from None
