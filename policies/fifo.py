@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from policies.checks import check
-from policies.problem import NO_MEMORY, Allocation, Decision, Memory, Problem
+from policies.problem import NO_MEMORY, Allocation, Decision, Ints, Jobs, Memory, Problem
 from policies.reason import Reason, because
 from policies.standing import kept
 
@@ -40,22 +42,27 @@ class Fifo:
         standing_gpus = jobs.workers * jobs.gpus_per_worker
         runs = kept(jobs, standing_gpus, problem.servers.total_gpus)
         free = problem.servers.total_gpus - int(standing_gpus[runs].sum())
-        allocations = {}
-        queued: list[int] = []
-        for row, job in enumerate(jobs.ids):
+        allocations = _as_they_are(jobs, standing_gpus)
+        head, queued = -1, 0
+        for row in np.flatnonzero(~runs).tolist():
             needed = int(requested_gpus[row])
-            if runs[row]:
-                workers, reason = int(jobs.workers[row]), _keeps(int(standing_gpus[row]))
-            elif not queued and needed <= free:
+            if not queued and needed <= free:
                 workers, reason = int(jobs.requested_workers[row]), _starts(needed, free)
                 free -= needed
             else:
-                queued.append(row)
-                head = queued[0]
+                head = row if not queued else head
                 first = (jobs.ids[head], int(requested_gpus[head]))
-                workers, reason = 0, _waits(len(queued) - 1, *first, free)
-            allocations[job] = Allocation(workers, reason)
+                workers, reason = 0, _waits(queued, *first, free)
+                queued += 1
+            allocations[jobs.ids[row]] = Allocation(workers, reason)
         return Decision(allocations), NO_MEMORY
+
+
+def _as_they_are(jobs: Jobs, standing_gpus: Ints) -> dict[str, Allocation]:
+    """Each job as if it kept what it has: one answer for all of a size, since most jobs run."""
+    sizes = list(zip(jobs.workers.tolist(), standing_gpus.tolist(), strict=True))
+    kept = {(workers, gpus): Allocation(workers, _keeps(gpus)) for workers, gpus in set(sizes)}
+    return {job: kept[size] for job, size in zip(jobs.ids, sizes, strict=True)}
 
 
 def _keeps(gpus: int) -> Reason:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -150,6 +151,22 @@ class Servers:
     gpu_rate: Floats  # speed of one of its GPUs over that for which curves are told
     gpu_memory_gib: Floats  # of one of its GPUs; NaN: unknown
 
+    def take(self, rows: Ints) -> Servers:
+        """These servers alone; rows ascending, so that their order stays."""
+        return Servers(
+            ids=tuple(self.ids[row] for row in rows.tolist()),
+            gpus=self.gpus[rows],
+            on_loan=self.on_loan[rows],
+            gpu_type=tuple(self.gpu_type[row] for row in rows.tolist()),
+            gpu_rate=self.gpu_rate[rows],
+            gpu_memory_gib=self.gpu_memory_gib[rows],
+        )
+
+    @property
+    def column(self) -> Mapping[str, int]:
+        """Where each server stands in the columns."""
+        return _column_of(self.ids)
+
     @property
     def total_gpus(self) -> int:
         """GPUs that training may use now, on loan ones included."""
@@ -159,6 +176,11 @@ class Servers:
     def owned_gpus(self) -> int:
         """GPUs of the training pool alone: what promises may rest on."""
         return int(self.gpus[~self.on_loan].sum())
+
+
+@lru_cache(maxsize=8)  # servers change far less often than decisions are taken
+def _column_of(ids: tuple[str, ...]) -> Mapping[str, int]:
+    return {server: at for at, server in enumerate(ids)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from raysched.jobs import InvalidJob, JobSpec
 from raysched.state import Server, State
 
@@ -12,10 +14,33 @@ def check_fits(state: State, spec: JobSpec) -> None:
     The cluster at its largest is the training pool and, with loaning on, all inference servers
     but those that always serve. A job that does not mix GPU types has to fit on one of them.
     """
-    servers = _at_its_largest(state)
-    if not servers:
+    check_within(largest(state), spec)
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """GPUs by server of the cluster at its largest: in all, and by type."""
+
+    gpus: list[int]
+    by_type: dict[str, list[int]]
+
+
+def largest(state: State) -> Largest:
+    """The cluster at its largest, by the servers and the loaning as they are now."""
+    gpus: list[int] = []
+    by_type: dict[str, list[int]] = {}
+    for server in _at_its_largest(state):
+        here = state.ledger.accounts[server.id].gpus
+        gpus.append(here)
+        by_type.setdefault(server.gpu_type, []).append(here)
+    return Largest(gpus, by_type)
+
+
+def check_within(cluster: Largest, spec: JobSpec) -> None:
+    """`check_fits`, for many jobs on one cluster."""
+    if not cluster.gpus:
         raise InvalidJob("workers", "no server carries the label pool=training; start one with it")
-    groups = _groups(state, spec, servers)
+    groups = _groups(cluster, spec)
     largest_gpus = max(map(max, groups))
     if spec.gpus_per_worker > largest_gpus:
         raise InvalidJob(
@@ -35,12 +60,9 @@ def check_fits(state: State, spec: JobSpec) -> None:
         )
 
 
-def _groups(state: State, spec: JobSpec, servers: list[Server]) -> list[list[int]]:
+def _groups(cluster: Largest, spec: JobSpec) -> list[list[int]]:
     """GPUs by server, for each group of servers on which the job may stand together."""
-    gpus: dict[str, list[int]] = {}
-    for server in servers:
-        group = "" if spec.mixes_gpus else server.gpu_type
-        gpus.setdefault(group, []).append(state.ledger.accounts[server.id].gpus)
+    gpus = {"": cluster.gpus} if spec.mixes_gpus else cluster.by_type
     if not spec.gpu_type:
         return list(gpus.values())
     if spec.gpu_type not in gpus:

@@ -1,55 +1,106 @@
-"""The live jobs as columns, kept up to date as events come (ruling 5).
+"""The live jobs and the servers as columns, kept up to date as events come (ruling 5).
 
 Turning ten thousand objects into columns costs more than most decisions, so a row is rewritten
-only when its job changed. Rows stand in (submit time, id) order because jobs are only appended.
+only when its job changed, and servers are read anew only after an event that may change them. Rows
+of jobs stand in (submit time, id) order because jobs are only appended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.problem import Curves, Jobs
-from raysched.performance import predicted_epoch_s
+from policies.problem import Curves, Floats, Ints, Jobs, Servers
+from raysched.performance import predicted_epoch_s, seen_epoch_s
 from raysched.state import Job, State
 
-_ROW = np.dtype(
-    [
-        ("submitted_s", np.float64),
-        ("deadline_s", np.float64),
-        ("priority", np.int64),
-        ("min_workers", np.int64),
-        ("max_workers", np.int64),
-        ("requested_workers", np.int64),
-        ("gpus_per_worker", np.int64),
-        ("workers", np.int64),
-        ("batch_size", np.int64),
-        ("remaining_epochs", np.float64),
-        ("attained_gpu_s", np.float64),
-        ("worth", np.float64),
-        ("steepness_per_s", np.float64),
-        ("target_s", np.float64),
-        ("mixes_gpus", np.bool_),
-        ("checkpoints", np.bool_),
-        ("gpu_memory_gib", np.float64),
-    ]
-)
+_DESCRIBED = {
+    "submitted_s": np.float64,
+    "deadline_s": np.float64,
+    "priority": np.int64,
+    "min_workers": np.int64,
+    "max_workers": np.int64,
+    "requested_workers": np.int64,
+    "gpus_per_worker": np.int64,
+    "worth": np.float64,
+    "steepness_per_s": np.float64,
+    "target_s": np.float64,
+    "mixes_gpus": np.bool_,
+    "checkpoints": np.bool_,
+    "gpu_memory_gib": np.float64,
+}
+"""What a job is submitted with: written once."""
+
+_CHANGING = {
+    "workers": np.int64,
+    "batch_size": np.int64,
+    "remaining_epochs": np.float64,
+    "attained_gpu_s": np.float64,
+}
+
+
+class ServerColumns:
+    """The servers that training may use now. `change` says that they may be others now."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+        """How often they may have changed so far."""
+        self._servers: Servers | None = None
+
+    def change(self) -> None:
+        """Have them read anew the next time."""
+        self._servers = None
+        self.changes += 1
+
+    def servers(self, state: State) -> Servers:
+        """As columns; nobody may write to them."""
+        if self._servers is None:
+            self._servers = servers_of(state)
+        return self._servers
+
+
+def servers_of(state: State) -> Servers:
+    """The servers that training may use now, as columns."""
+    usable = [s for s in state.servers.values() if state.trainable(s.id)]
+    accounts = [state.ledger.accounts[s.id] for s in usable]
+    return Servers(
+        ids=tuple(s.id for s in usable),
+        gpus=np.array([account.usable for account in accounts], dtype=np.int64),
+        on_loan=np.array([s.pool == "inference" for s in usable], dtype=np.bool_),
+        gpu_type=tuple(s.gpu_type for s in usable),
+        gpu_rate=np.array([s.gpu_rate for s in usable], dtype=np.float64),
+        gpu_memory_gib=np.full(len(usable), np.nan),  # nobody tells it yet
+    )
+
+
+@dataclass(slots=True)
+class _Curve:
+    """Of one job and its batch sizes, and the measured epochs that it rests on."""
+
+    seen_s: Mapping[int, Mapping[int, float]]  # by batch size and workers
+    epoch_s: Floats  # [batch sizes, sizes]
+    batch_sizes: tuple[int, ...]
 
 
 class JobColumns:
     """Rows of live jobs. `touch` a job when it changed; `jobs()` rewrites just those."""
 
     def __init__(self) -> None:
-        self._rows = np.zeros(64, dtype=_ROW)
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.zeros(64, dtype=dtype) for name, dtype in (_DESCRIBED | _CHANGING).items()
+        }
         self._ids: list[str] = []  # one per row; "" where the job has ended
         self._row_of: dict[str, int] = {}
         self._gpu_types: list[str] = []
-        self._curves: list[NDArray[np.float64]] = []
-        self._batch_sizes: list[tuple[int, ...]] = []
+        self._curves: list[_Curve] = []
+        self._joined: Curves | None = None
         self._touched: dict[str, None] = {}  # in the order of submission for new jobs
+        self._gone = False
 
     def touch(self, jobs: Iterable[str]) -> None:
         """Note that these jobs changed."""
@@ -57,12 +108,10 @@ class JobColumns:
 
     def jobs(self, state: State) -> Jobs:
         """All live jobs as columns: copies, safe to hand to another thread."""
-        for job_id in self._touched:
-            self._write(state, job_id)
-        self._touched.clear()
-        self._compact()
-        rows = self._rows[: len(self._ids)]
-        columns = {name: rows[name].copy() for name in _ROW.names or ()}
+        self._rewrite(state)
+        if self._gone:
+            self._compact()
+        columns = {name: column[: len(self._ids)].copy() for name, column in self._columns.items()}
         return Jobs(
             ids=tuple(self._ids),
             gpu_type=tuple(self._gpu_types),
@@ -70,56 +119,89 @@ class JobColumns:
             **columns,
         )
 
-    def _write(self, state: State, job_id: str) -> None:
-        job = state.live.get(job_id)
-        if job is None or (job.trained and job.running is None):  # nothing is left to give it
-            gone = self._row_of.pop(job_id, None)
-            if gone is not None:
-                self._ids[gone] = ""
-            return
-        row = self._row_of.get(job.id, len(self._ids))
-        if row == len(self._ids):
-            self._append(job)
-        self._rows[row] = _row_of(job)
-        self._curves[row] = predicted_epoch_s(job.spec, job.times, state.history)
+    def _rewrite(self, state: State) -> None:
+        """Write what changed of the jobs that were touched."""
+        rows: list[int] = []
+        values = []
+        for job_id in self._touched:
+            job = state.live.get(job_id)
+            if job is None or (job.trained and job.running is None):  # nothing is left to give it
+                self._remove(job_id)
+                continue
+            row = self._row_of.get(job_id)
+            if row is None:
+                row = self._append(job)
+            self._note_curve(row, job, state)
+            left = job.spec.epochs - job.epochs_done
+            rows.append(row)
+            values.append((job.workers, job.batch_size, left, job.attained_gpu_s))
+        self._touched.clear()
+        if rows:
+            for name, column in zip(_CHANGING, zip(*values, strict=True), strict=True):
+                self._columns[name][rows] = column
 
-    def _append(self, job: Job) -> None:
-        if len(self._ids) == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
-        self._row_of[job.id] = len(self._ids)
+    def _note_curve(self, row: int, job: Job, state: State) -> None:
+        """Predict a job's epochs again where others were measured since."""
+        known, seen_s = self._curves[row], seen_epoch_s(job.spec, job.times, state.history)
+        if seen_s != known.seen_s:
+            known.seen_s = {batch: dict(by_workers) for batch, by_workers in seen_s.items()}
+            known.epoch_s = predicted_epoch_s(job.spec, job.times, state.history)
+            self._joined = None
+
+    def _append(self, job: Job) -> int:
+        row = len(self._ids)
+        if row == len(self._columns["workers"]):
+            self._columns = {
+                name: np.concatenate([column, np.zeros_like(column)])
+                for name, column in self._columns.items()
+            }
+        for name, value in zip(_DESCRIBED, _described(job), strict=True):
+            self._columns[name][row] = value
+        self._row_of[job.id] = row
         self._ids.append(job.id)
         self._gpu_types.append(job.spec.gpu_type)
-        self._curves.append(np.zeros((0, 0)))
-        self._batch_sizes.append(job.spec.admissible)
+        self._curves.append(_Curve({}, np.zeros((0, 0)), job.spec.admissible))
+        self._joined = None
+        return row
+
+    def _remove(self, job_id: str) -> None:
+        gone = self._row_of.pop(job_id, None)
+        if gone is not None:
+            self._ids[gone] = ""
+            self._gone = True
 
     def _compact(self) -> None:
         """Close the gaps that ended jobs left."""
         kept = [row for row, job_id in enumerate(self._ids) if job_id]
-        if len(kept) == len(self._ids):
-            return
-        self._rows[: len(kept)] = self._rows[kept]
+        for column in self._columns.values():
+            column[: len(kept)] = column[kept]
         self._curves = [self._curves[row] for row in kept]
-        self._batch_sizes = [self._batch_sizes[row] for row in kept]
         self._gpu_types = [self._gpu_types[row] for row in kept]
         self._ids = [self._ids[row] for row in kept]
         self._row_of = {job_id: row for row, job_id in enumerate(self._ids)}
+        self._joined, self._gone = None, False
 
     def _joined_curves(self) -> Curves:
-        curves, batch_sizes = self._curves, self._batch_sizes
-        return Curves(
-            epoch_s=np.concatenate(curves, axis=None) if curves else np.zeros(0),
-            offset=_offset(curve.size for curve in curves),
-            batch_size=np.fromiter(chain.from_iterable(batch_sizes), np.int64),
-            batch_offset=_offset(map(len, batch_sizes)),
-        )
+        """Shared by questions until a curve changes: nobody may write to them."""
+        if self._joined is None:
+            curves = [curve.epoch_s for curve in self._curves]
+            batch_sizes = [curve.batch_sizes for curve in self._curves]
+            self._joined = Curves(
+                epoch_s=np.concatenate(curves, axis=None) if curves else np.zeros(0),
+                offset=_offset(curve.size for curve in curves),
+                batch_size=np.fromiter(chain.from_iterable(batch_sizes), np.int64),
+                batch_offset=_offset(map(len, batch_sizes)),
+            )
+        return self._joined
 
 
-def _offset(lengths: Iterable[int]) -> NDArray[np.int64]:
+def _offset(lengths: Iterable[int]) -> Ints:
     """Where ragged rows of these lengths begin, and the last one ends."""
     return np.fromiter(accumulate(lengths, initial=0), np.int64)
 
 
-def _row_of(job: Job) -> tuple[float | int, ...]:
+def _described(job: Job) -> tuple[float | int, ...]:
+    """In the order of `_DESCRIBED`."""
     spec = job.spec
     deadline_s = np.inf if spec.deadline_s is None else job.submitted_s + spec.deadline_s
     utility = spec.utility
@@ -132,10 +214,6 @@ def _row_of(job: Job) -> tuple[float | int, ...]:
         spec.max_workers,
         spec.requested_workers or spec.min_workers,
         spec.gpus_per_worker,
-        job.workers,
-        job.batch_size,
-        spec.epochs - job.epochs_done,
-        job.attained_gpu_s,
         *worth,
         spec.mixes_gpus,
         spec.checkpoints,

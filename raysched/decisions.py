@@ -11,32 +11,47 @@ from dataclasses import replace
 
 import numpy as np
 
-from policies.problem import Allocation, Decision, Ints, Jobs, Problem, Servers
+from policies.problem import (
+    Allocation,
+    Decision,
+    Ints,
+    Jobs,
+    PlacementRule,
+    Problem,
+    Servers,
+)
 from policies.reason import Reason, because
 from raysched import grants, promises
 from raysched.actions import Action, Reject
+from raysched.columns import servers_of
 from raysched.placement import place
-from raysched.placement_problem import Placed, Room, Wanted
+from raysched.placement_problem import Placed, Rooms, Wanted
+from raysched.standing import Standing, workers_on
 from raysched.state import Job, State
 
 
-def problem(state: State, jobs: Jobs, apart: Sequence[Job]) -> Problem:
-    """What the policy may look at now: not the jobs `apart`, nor the GPUs promised to them."""
-    servers = _servers(state)
+def problem(
+    state: State, jobs: Jobs, servers: Servers, standing: Standing, apart: Sequence[Job]
+) -> Problem:
+    """What the policy may look at now: of the live jobs and the servers not the jobs `apart`, nor
+    the GPUs promised to them."""
+    standing.refresh(state, servers)
     if apart:
         ids = {job.id for job in apart}
         jobs = jobs.take(np.flatnonzero([job not in ids for job in jobs.ids]))
         servers = replace(servers, gpus=servers.gpus - _promised_gpus(state, servers, apart))
-    column = {server: index for index, server in enumerate(servers.ids)}
     placed = np.zeros((len(jobs), len(servers.ids)), dtype=np.int64)
+    column = servers.column
     for row, job_id in enumerate(jobs.ids):
-        for server, workers in state.live[job_id].target.items():
+        for server, workers in standing.of[job_id].servers.items():
             if server in column:
                 placed[row, column[server]] = workers
     return Problem(state.now_s, jobs, servers, placed, state.restart_s, seed=state.events)
 
 
-def apply(state: State, decision: Decision) -> tuple[list[Action], list[str]]:
+def apply(
+    state: State, servers: Servers, standing: Standing, decision: Decision
+) -> tuple[list[Action], list[str]]:
     """Turn an answer into standing targets; the actions, and the jobs whose target changed.
 
     The state may have moved on since the question: jobs that ended are passed over, those that
@@ -50,7 +65,9 @@ def apply(state: State, decision: Decision) -> tuple[list[Action], list[str]]:
             job.reason = reason
             actions += [Reject(job_id, reason), *grants.end(state, job, "rejected", str(reason))]
             changed.append(job_id)
-    for job, placed, reason in _placements(state, decision.allocations):
+    standing.touch(changed)
+    standing.refresh(state, servers)
+    for job, placed, reason in _placements(state, servers, standing, decision.allocations):
         before = dict(job.target), job.batch_size
         actions += grants.want(state, job, placed.servers, placed.shortfall or reason)
         if (allocation := decision.allocations.get(job.id)) is not None:
@@ -71,49 +88,74 @@ def broken_promises(state: State) -> dict[str, str]:
         f"pool, which has {gpus}"
         for job in too_many
     }
-    for job_id, placed in _place_promised(state, jobs).items():
+    for job_id, placed in _place_promised(state, servers_of(state), jobs).items():
         if placed.shortfall is not None:
             broken.setdefault(job_id, str(placed.shortfall))
     return broken
 
 
-def _servers(state: State) -> Servers:
-    usable = [s for s in state.servers.values() if state.trainable(s.id)]
-    accounts = [state.ledger.accounts[s.id] for s in usable]
-    return Servers(
-        ids=tuple(s.id for s in usable),
-        gpus=np.array([account.usable for account in accounts], dtype=np.int64),
-        on_loan=np.array([s.pool == "inference" for s in usable], dtype=np.bool_),
-        gpu_type=tuple(s.gpu_type for s in usable),
-        gpu_rate=np.array([s.gpu_rate for s in usable], dtype=np.float64),
-        gpu_memory_gib=np.full(len(usable), np.nan),  # nobody tells it yet
-    )
-
-
 def _placements(
-    state: State, allocations: Mapping[str, Allocation]
+    state: State, servers: Servers, standing: Standing, allocations: Mapping[str, Allocation]
 ) -> list[tuple[Job, Placed, Reason]]:
     """Workers on servers: for jobs with a promise to keep, then for every job that the policy
-    allocated and that has epochs left."""
+    allocated and that has epochs left, but not for those that stay as they are."""
     apart = promises.inherited(state)
-    held = _place_promised(state, apart)
-    jobs = [
-        j for j in state.live_jobs() if j.id in allocations and not j.trained and not j.inherited
-    ]
+    held = _place_promised(state, servers, apart)
+    free_gpus = standing.free_gpus(servers)
+    for job in apart:
+        gpus = job.spec.gpus_per_worker
+        free_gpus += gpus * workers_on(job.target, servers)
+        free_gpus -= gpus * workers_on(held[job.id].servers, servers)
+    stay, moved = _sifted(state, standing, allocations, not (free_gpus < 0).any())
+    settled = np.zeros_like(free_gpus)
+    if servers.on_loan.any():  # elsewhere it makes no difference
+        for job in stay:
+            settled += workers_on(job.target, servers)
     # Those that wait and go on waiting need no place: most of a long queue.
-    moved = [job for job in jobs if job.target or allocations[job.id].workers]
-    wanted = [_wanted(state, job, allocations[job.id]) for job in moved]
-    rest = [job for job in state.live_jobs() if job.id not in held]
-    occupied = [(job, job.target) for job in rest]
-    occupied += [(job, held[job.id].servers) for job in apart]
-    placed = place(wanted, _rooms(state, occupied))
+    wanted = [
+        _wanted(state, job, allocations[job.id])
+        for job in moved
+        if job.target or allocations[job.id].workers
+    ]
+    placed = place(wanted, Rooms(servers, free_gpus, settled)) if wanted else {}
     return [
         *((job, held[job.id], _keeps_promise(state, job)) for job in apart),
-        *((job, placed.get(job.id, Placed({})), allocations[job.id].reason) for job in jobs),
+        *((job, placed.get(job.id, Placed({})), allocations[job.id].reason) for job in moved),
     ]
 
 
-def _place_promised(state: State, jobs: Sequence[Job]) -> dict[str, Placed]:
+def _sifted(
+    state: State, standing: Standing, allocations: Mapping[str, Allocation], room: bool
+) -> tuple[list[Job], list[Job]]:
+    """Jobs that keep what they have, or go on waiting, wherever the others are placed; and these.
+    The former learn why.
+
+    `room`: no server is taken by more than it has. Then nobody is moved for another's base but
+    workers beyond the minimum; by exact servers, and so by subtrees, anyone may be.
+    """
+    asked = [
+        (job, allocation, standing.stays(job.id, allocation))
+        for job in state.live.values()
+        if (allocation := allocations.get(job.id)) is not None and not job.inherited
+    ]
+    changes = [allocation for _, allocation, stays in asked if not stays]
+    packed = all(a.servers is None and a.placement is not PlacementRule.BUDDY for a in changes)
+    undisturbed, no_changes = room and packed, not changes
+    stay: list[Job] = []
+    moved: list[Job] = []
+    for job, allocation, stays in asked:
+        if stays and (
+            not allocation.workers
+            or (undisturbed and (no_changes or allocation.workers == job.spec.min_workers))
+        ):
+            job.reason = allocation.reason
+            stay.append(job)
+        elif not job.trained:
+            moved.append(job)
+    return stay, moved
+
+
+def _place_promised(state: State, servers: Servers, jobs: Sequence[Job]) -> dict[str, Placed]:
     """The sizes that were promised for now, on the training pool: beside the other jobs if they
     fit there, else in the place of these."""
     if not jobs:
@@ -132,19 +174,18 @@ def _place_promised(state: State, jobs: Sequence[Job]) -> dict[str, Placed]:
                 mixes_gpus=job.spec.mixes_gpus,
             )
         )
-    everyone = [(job, job.target) for job in state.live_jobs()]
-    placed = place(wanted, _owned_rooms(state, everyone))
+    placed = place(wanted, _rooms(servers, state.live.values()).owned())
     if any(found.shortfall is not None for found in placed.values()):
-        placed = place(wanted, _owned_rooms(state, [(job, job.target) for job in jobs]))
+        placed = place(wanted, _rooms(servers, jobs).owned())
     return placed
 
 
 def _promised_gpus(state: State, servers: Servers, jobs: Sequence[Job]) -> Ints:
     """[servers] GPUs on which promised workers stand, and those by which their plans will grow:
     these where most is left, so that what grows finds it together."""
-    column = {server: at for at, server in enumerate(servers.ids)}
+    column = servers.column
     taken = np.zeros(len(column), dtype=np.int64)
-    placed = _place_promised(state, jobs)
+    placed = _place_promised(state, servers, jobs)
     for job in jobs:
         for server, workers in placed[job.id].servers.items():
             taken[column[server]] += workers * job.spec.gpus_per_worker
@@ -172,9 +213,10 @@ def _note_promises(state: State, allocations: Mapping[str, Allocation]) -> None:
         job = state.live.get(job_id)
         if job is None or job.inherited:
             continue
-        if allocation.promise is None and job.promise is not None:
-            promises.drop(job, allocation.reason)
-        elif allocation.promise is not None:
+        if allocation.promise is None:
+            if job.promise is not None:
+                promises.drop(job, allocation.reason)
+        else:
             job.promise, job.promise_over = allocation.promise, ""
 
 
@@ -204,28 +246,10 @@ def _is_owned(state: State, server: str) -> bool:
     return known is not None and known.pool == "training"
 
 
-def _owned_rooms(state: State, occupied: Iterable[tuple[Job, Mapping[str, int]]]) -> list[Room]:
-    return [room for room in _rooms(state, occupied) if not room.on_loan]
-
-
-def _rooms(state: State, occupied: Iterable[tuple[Job, Mapping[str, int]]]) -> list[Room]:
-    """Servers as placement sees them, with jobs and where they stand: GPUs on their way to be
-    free count as free."""
-    standing: dict[str, int] = {}
-    for job, servers_of_job in occupied:
-        for server, workers in servers_of_job.items():
-            gpus = workers * job.spec.gpus_per_worker
-            standing[server] = standing.get(server, 0) + gpus
-    servers = _servers(state)
-    columns = zip(
-        servers.ids,
-        servers.gpus.tolist(),
-        servers.on_loan.tolist(),
-        servers.gpu_type,
-        servers.gpu_rate.tolist(),
-        strict=True,
-    )
-    return [
-        Room(server, usable, usable - standing.get(server, 0), *rest)
-        for server, usable, *rest in columns
-    ]
+def _rooms(servers: Servers, jobs: Iterable[Job]) -> Rooms:
+    """Servers as placement sees them, with jobs and where they shall stand: GPUs on their way to
+    be free count as free."""
+    free_gpus = servers.gpus.copy()
+    for job in jobs:
+        free_gpus -= job.spec.gpus_per_worker * workers_on(job.target, servers)
+    return Rooms(servers, free_gpus, np.zeros_like(free_gpus))

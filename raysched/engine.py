@@ -7,16 +7,17 @@ loop) and to report the answer as an event, so that decisions are facts like all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from policies.problem import Decision, Policy, Problem
 from raysched import decisions, events, grants, lending, promises, triggers
 from raysched.actions import Action, AskLoaning, AskPolicy, Offer, ReleaseGrant
-from raysched.columns import JobColumns
+from raysched.columns import JobColumns, ServerColumns
 from raysched.events import Event
 from raysched.ledger import Account
 from raysched.performance import EpochTimes, shape_of
+from raysched.standing import Standing
 from raysched.state import Job, Server, Setting, State
 
 LoadPolicy: TypeAlias = Callable[[str, Mapping[str, Any]], Policy]
@@ -29,6 +30,30 @@ RESTART_SMOOTHING = 0.3
 """Weight of the newest start in the running mean of what a restart costs."""
 
 
+_KEEPS_SERVERS = frozenset(
+    {
+        events.JobSubmitted,
+        events.GrantTaken,
+        events.WorkersStarted,
+        events.EpochFinished,
+        events.WorkersStopped,
+        events.GpusFreed,
+        events.JobEnded,
+        events.TimePassed,
+        events.DemandObserved,
+        events.ReplicasObserved,
+        events.PolicyDecided,
+    }
+)
+"""Events after which training may use the same servers as before."""
+
+_FREES_NOTHING = frozenset(
+    {events.JobSubmitted, events.GrantTaken, events.WorkersStarted, events.EpochFinished}
+)
+"""Events after which no GPU is free that was not, and no server unused: nothing is to settle but
+for their own job."""
+
+
 class Engine:
     """The state, and what each event does to it."""
 
@@ -37,7 +62,9 @@ class Engine:
         self._load_policy = load_policy
         self._policy = load_policy(self.state.policy.name, self.state.policy.parameters)
         self._columns = JobColumns()
-        self._columns.touch(self.state.live)
+        self._servers = ServerColumns()
+        self._standing = Standing()
+        self._touch(self.state.live)
         self._handlers: dict[type, Callable[[Any], list[Action]]] = {
             events.ServerAdded: self._server_added,
             events.ServerLost: self._server_lost,
@@ -75,14 +102,24 @@ class Engine:
         state.now_s = max(state.now_s, event.at_s)
         state.events += 1
         actions = self._handlers[type(event)](event)
-        actions += grants.settle(state)
-        actions += lending.close_emptied(state)
-        self._touch(event, actions)
+        if self._may_settle(event):
+            actions += grants.settle(state)
+            actions += lending.close_emptied(state)
+        if type(event) not in _KEEPS_SERVERS:
+            self._servers.change()
+        self._touch_what_changed(event, actions)
         return actions + self._asks()
+
+    @property
+    def server_changes(self) -> int:
+        """How often the servers, what is on loan or the loaning may have changed so far."""
+        return self._servers.changes
 
     def problem(self, apart: Sequence[Job]) -> Problem:
         """What a policy is asked now, but for the jobs `apart` and what was promised to them."""
-        return decisions.problem(self.state, self._columns.jobs(self.state), apart)
+        servers = self._servers.servers(self.state)
+        jobs = self._columns.jobs(self.state)
+        return decisions.problem(self.state, jobs, servers, self._standing, apart)
 
     def next_due_s(self) -> float | None:
         """When time alone makes something due: the body then sends `TimePassed`."""
@@ -170,14 +207,14 @@ class Engine:
 
     def _learn(self, job: Job, batch_size: int, epoch_s: float) -> None:
         """Take a measured epoch in, and have the policy asked where it drifts from prediction."""
-        state, workers = self.state, job.workers_now
+        state = self.state
         predicted_s = state.predicted_s(job)
         if abs(epoch_s - predicted_s) > DRIFT * predicted_s:
             triggers.policy_due(
                 state, f"{job.id} took {epoch_s:.2f} s an epoch, not {predicted_s:.2f} s"
             )
         times = job.times.setdefault(batch_size, EpochTimes())
-        times.observe(workers, epoch_s * state.rate(job))
+        times.observe(job.workers_now, epoch_s * state.rate(job))
 
     def _workers_stopped(self, event: events.WorkersStopped) -> list[Action]:
         job = self.state.live.get(event.job)
@@ -208,6 +245,8 @@ class Engine:
             times = self.state.history.setdefault(shape, EpochTimes())
             for workers, epoch_s in own.mean_s.items():
                 times.observe(workers, epoch_s)
+        if self.state.names.get(job.spec.name) == 1:
+            return  # no other job has its name
         self._columns.touch(
             other.id
             for other in self.state.live_jobs()
@@ -282,8 +321,9 @@ class Engine:
         return self._apply(event.decision)
 
     def _apply(self, decision: Decision) -> list[Action]:
-        actions, changed = decisions.apply(self.state, decision)
-        self._columns.touch(changed)
+        servers = self._servers.servers(self.state)
+        actions, changed = decisions.apply(self.state, servers, self._standing, decision)
+        self._touch(changed)
         self.state.plan_step_s = promises.next_change_s(self.state)
         return actions
 
@@ -293,7 +333,7 @@ class Engine:
         self.state.loaning.memory = event.memory
         if event.decision.reclaim:
             triggers.policy_due(self.state, f"inference takes {list(event.decision.reclaim)} back")
-        self._columns.touch(job.id for job in self.state.live_jobs())
+        self._touch(self.state.live)
         return lending.apply(self.state, event.decision)
 
     def _decision_failed(self, event: events.DecisionFailed) -> list[Action]:
@@ -319,11 +359,33 @@ class Engine:
 
     # -- helpers
 
-    def _touch(self, event: Event, actions: list[Action]) -> None:
-        changed = [getattr(event, "job", None)]
-        changed += [a.job for a in actions if isinstance(a, ReleaseGrant)]
+    def _may_settle(self, event: Event) -> bool:
+        """Whether a target that waits may find its GPUs free now, or a server be unused."""
+        if type(event) not in _FREES_NOTHING:
+            return True
+        job = self.state.live.get(getattr(event, "job", ""))
+        return job is not None and job.wanted is not None
+
+    def _trains_on(self, job_id: str) -> bool:
+        """Whether a job that is at a boundary goes on as it is: nothing was decided about it."""
+        job = self.state.live.get(job_id)
+        if job is None or job.trained:
+            return False
+        return job.phase == "running" and job.offer is None and job.wanted is None
+
+    def _touch(self, jobs: Iterable[str]) -> None:
+        """Note that these jobs changed, for all that is kept of them as columns."""
+        for kept in (self._columns, self._standing):
+            kept.touch(jobs)
+
+    def _touch_what_changed(self, event: Event, actions: list[Action]) -> None:
+        changed = [a.job for a in actions if isinstance(a, ReleaseGrant)]
         changed += [a.grant.job for a in actions if isinstance(a, Offer)]
-        self._columns.touch(job for job in changed if job is not None)
+        own: str | None = getattr(event, "job", None)
+        touched = changed if own is None else [own, *changed]
+        self._columns.touch(touched)
+        if type(event) is not events.EpochFinished or not self._trains_on(event.job):
+            self._standing.touch(touched)
 
     def _asks(self) -> list[Action]:
         state, actions = self.state, list[Action]()

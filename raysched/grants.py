@@ -130,11 +130,11 @@ def stop(state: State, job: Job, grant: int, *, lost: bool) -> list[Action]:
 def end(state: State, job: Job, outcome: Outcome, error: str = "") -> list[Action]:
     """A job is over: everything it holds is given up."""
     actions: list[Action] = []
-    running, offer = job.running, job.offer
+    running, offer, stood = job.running, job.offer, _held(job)
     job.running = job.offer = job.wanted = None
     job.phase, job.outcome, job.error, job.ended_s = "ended", outcome, error, state.now_s
     state.retire(job)
-    held = state.ledger.held(job.id)
+    held = state.ledger.held(job.id, stood)
     state.ledger.release(job.id, held)
     for grant in (running, offer):
         if grant is not None:

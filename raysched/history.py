@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,14 +32,30 @@ class Stretch:
         return sum(self.servers.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """An epoch that was run to its boundary."""
+@dataclass(slots=True)
+class Epochs:
+    """Epochs that were run to their boundaries and reported: how many, and how many of them anew.
 
-    at_s: float
-    epoch: int
-    workers: int
-    epoch_s: float
+    A bit for each epoch: a simulation reports millions of them.
+    """
+
+    run: int = 0
+    repeated: int = 0
+    last: int = -1
+    """The furthest of them, counted from 0."""
+    _seen: bytearray = field(default_factory=bytearray)
+
+    def take(self, epoch: int) -> None:
+        """One was reported."""
+        self.last = max(self.last, epoch)
+        at, bit = epoch >> 3, 1 << (epoch & 7)
+        if at >= len(self._seen):
+            self._seen.extend(bytes(at + 1 - len(self._seen)))
+        if self._seen[at] & bit:
+            self.repeated += 1
+        else:
+            self._seen[at] |= bit
+            self.run += 1
 
 
 @dataclass(slots=True)
@@ -52,8 +68,8 @@ class JobHistory:
     ended_s: float | None = None
     outcome: str = ""
     stretches: list[Stretch] = field(default_factory=list)
-    epochs: list[Epoch] = field(default_factory=list)
-    metrics: dict[str, float] = field(default_factory=dict)
+    epochs: Epochs = field(default_factory=Epochs)
+    metrics: Mapping[str, float] = field(default_factory=dict)
     resizes: int = 0
     preemptions: int = 0
     losses: int = 0
@@ -62,7 +78,7 @@ class JobHistory:
     @property
     def epochs_repeated(self) -> int:
         """Epochs begun again after a loss, and epochs reported twice."""
-        return self.losses + len(self.epochs) - len({e.epoch for e in self.epochs})
+        return self.losses + self.epochs.repeated
 
     @property
     def queuing_s(self) -> float | None:
@@ -199,10 +215,9 @@ class History:
     def _epoch_finished(self, event: events.EpochFinished) -> None:
         job = self.jobs[event.job]
         if job.stretches:
-            stretch = job.stretches[-1]
-            stretch.to_s = event.at_s
-            job.epochs.append(Epoch(event.at_s, event.epoch, stretch.workers, event.epoch_s))
-        job.metrics = dict(event.metrics)
+            job.stretches[-1].to_s = event.at_s
+            job.epochs.take(event.epoch)
+        job.metrics = event.metrics
 
     def _workers_stopped(self, event: events.WorkersStopped) -> None:
         job = self.jobs[event.job]

@@ -6,7 +6,7 @@ seen it free. Functions keep the books balanced; `check` proves it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -75,9 +75,11 @@ class Ledger:
         if account is not None:
             account.releasing.pop(job, None)
 
-    def held(self, job: str) -> dict[str, int]:
-        """GPUs that a job was granted, by server."""
-        return {s: a.granted[job] for s, a in self.accounts.items() if job in a.granted}
+    def held(self, job: str, servers: Iterable[str] | None = None) -> dict[str, int]:
+        """GPUs that a job was granted, by server; only these are looked at, if they are given."""
+        among = self.accounts if servers is None else servers
+        books = ((server, self.accounts.get(server)) for server in among)
+        return {s: a.granted[job] for s, a in books if a is not None and job in a.granted}
 
     def check(self) -> None:
         """Raise `LedgerError` if a GPU is given twice (others' doing apart) or a count is odd."""

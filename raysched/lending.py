@@ -80,6 +80,8 @@ def refused(state: State, server: Server) -> None:
 def close_emptied(state: State) -> list[Action]:
     """Give back every reclaimed server that no job holds any more."""
     actions: list[Action] = []
+    if state.inference is None:  # nothing was ever lent
+        return actions
     for server in _pool(state):
         if server.loan == "reclaiming" and not state.ledger.accounts[server.id].in_use:
             server.loan = "closing"

@@ -53,6 +53,13 @@ def shape_of(spec: JobSpec, batch_size: int) -> str:
     return f"{spec.name}/batch={batch_size}/gpus={spec.gpus_per_worker}"
 
 
+def seen_epoch_s(
+    spec: JobSpec, own: Mapping[int, EpochTimes], history: Mapping[str, EpochTimes]
+) -> dict[int, Mapping[int, float]]:
+    """What predictions rest on: measured seconds by admissible batch size and workers."""
+    return {batch: _seen(spec, batch, own, history) for batch in spec.admissible}
+
+
 def predicted_epoch_s(
     spec: JobSpec, own: Mapping[int, EpochTimes], history: Mapping[str, EpochTimes]
 ) -> NDArray[np.float64]:
@@ -63,7 +70,7 @@ def predicted_epoch_s(
     `serial` is 0: linear scaling, as in 004 §5). Without a profile a batch size that was never seen
     is taken to run like the nearest one that was. inf: the batch does not fit.
     """
-    seen = {batch: _seen(spec, batch, own, history) for batch in spec.admissible}
+    seen = seen_epoch_s(spec, own, history)
     if spec.profile_epoch_s is not None:
         profile = np.array(spec.profile_epoch_s, dtype=np.float64)
         profile[np.isnan(profile)] = np.inf

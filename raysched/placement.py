@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from policies.problem import Bools, Ints, PlacementRule
+from policies.problem import Bools, Ints, PlacementRule, Servers
 from policies.reason import Reason, because
-from raysched.placement_problem import Placed, Room, Wanted
+from raysched.placement_problem import Placed, Rooms, Wanted
 from raysched.subtrees import Need, Space, subtrees
 
 
-def place(jobs: Sequence[Wanted], rooms: Sequence[Room]) -> dict[str, Placed]:
+def place(jobs: Sequence[Wanted], rooms: Rooms) -> dict[str, Placed]:
     """A placement for each job, jobs given in the order (submit time, id) in which ties break.
 
     1. Jobs whose policy names servers take exactly these, and so do those with a subtree (BUDDY).
@@ -45,7 +45,10 @@ def place(jobs: Sequence[Wanted], rooms: Sequence[Room]) -> dict[str, Placed]:
 
 
 def base_demands(
-    standing: Sequence[Mapping[str, int]], min_workers: Sequence[int], on_loan: Mapping[str, bool]
+    standing: Sequence[Mapping[str, int]],
+    min_workers: Sequence[int],
+    on_loan: Mapping[str, bool],
+    settled: Set[str] = frozenset(),
 ) -> list[dict[str, int]]:
     """Of each job's workers by server, those that count as its base demand; the rest is flexible.
 
@@ -53,17 +56,19 @@ def base_demands(
     could not leave without falling below its minimum, then on other servers on loan, each in the
     order of `on_loan` (server -> whether it is; all servers). So a server on loan is in the group
     for base demands if a base worker stands there, else in the group for flexible ones, which can
-    be reclaimed without a preemption.
+    be reclaimed without a preemption. `settled`: servers with base workers of jobs not given here.
     """
-    held = {
+    held = settled | {
         server
         for workers, low in zip(standing, min_workers, strict=True)
         for server, there in workers.items()
         if sum(workers.values()) - there < low
     }
+    stood = {server for workers in standing for server in workers}
     rank = {
         server: (loan, loan and server not in held, at)
         for at, (server, loan) in enumerate(on_loan.items())
+        if server in stood
     }
     base = []
     for workers, low in zip(standing, min_workers, strict=True):
@@ -75,23 +80,26 @@ def base_demands(
     return base
 
 
-def _best_first(rooms: Sequence[Room]) -> list[str]:
+def _best_first(servers: Servers) -> list[str]:
     """The types of GPU, those of training servers first, then the faster ones."""
+    gpu_types = set(servers.gpu_type)
+    if len(gpu_types) == 1:
+        return [*gpu_types]
     rank: dict[str, tuple[bool, float, str]] = {}
-    for gpu_type in {room.gpu_type for room in rooms}:
-        of_type = [room for room in rooms if room.gpu_type == gpu_type]
-        rate = min(room.gpu_rate for room in of_type)
-        rank[gpu_type] = (all(room.on_loan for room in of_type), -rate, gpu_type)
+    names = np.array(servers.gpu_type, dtype=np.str_)
+    for gpu_type in gpu_types:
+        of_type = names == gpu_type
+        rate = float(servers.gpu_rate[of_type].min())
+        rank[gpu_type] = (bool(servers.on_loan[of_type].all()), -rate, gpu_type)
     return sorted(rank, key=rank.__getitem__)
 
 
-def _on_subtrees(jobs: Sequence[Wanted], rooms: Sequence[Room]) -> Sequence[Wanted]:
+def _on_subtrees(jobs: Sequence[Wanted], rooms: Rooms) -> Sequence[Wanted]:
     """Jobs by buddy allocation, as if their policy had named the servers of their subtrees.
 
     Subtrees know no types of GPU: where there are several, jobs are packed.
     """
-    if len({room.gpu_type for room in rooms}) > 1:
-        return jobs
+    servers = rooms.servers
     needs = {
         job.job: Need(
             job.job,
@@ -102,12 +110,15 @@ def _on_subtrees(jobs: Sequence[Wanted], rooms: Sequence[Room]) -> Sequence[Want
         for job in jobs
         if job.rule is PlacementRule.BUDDY and job.servers is None
     }
-    gpus = {room.server: room.free_gpus for room in rooms}
+    if not needs or len(set(servers.gpu_type)) > 1:
+        return jobs
+    gpus = dict(zip(servers.ids, rooms.free_gpus.tolist(), strict=True))
     for need in needs.values():
         for server in need.standing.keys() & gpus.keys():
             gpus[server] += need.standing[server]
-    spaces = [Space(room.server, gpus[room.server], room.on_loan) for room in rooms]
-    found = subtrees([*needs.values()], spaces) if needs else {}
+    on_loan = servers.on_loan.tolist()
+    spaces = [Space(s, gpus[s], loan) for s, loan in zip(servers.ids, on_loan, strict=True)]
+    found = subtrees([*needs.values()], spaces)
     return [
         replace(job, servers={s: n // job.gpus_per_worker for s, n in found[job.job].items()})
         if job.job in found
@@ -119,23 +130,25 @@ def _on_subtrees(jobs: Sequence[Wanted], rooms: Sequence[Room]) -> Sequence[Want
 class _Floor:
     """The servers while they fill up, and who stands where."""
 
-    def __init__(self, jobs: Sequence[Wanted], rooms: Sequence[Room]) -> None:
+    def __init__(self, jobs: Sequence[Wanted], rooms: Rooms) -> None:
+        servers = rooms.servers
         self.jobs = jobs
-        self.at = {room.server: at for at, room in enumerate(rooms)}
-        self.names = tuple(self.at)
-        self.on_loan = np.array([room.on_loan for room in rooms], dtype=bool)
-        self.gpu_type = np.array([room.gpu_type for room in rooms], dtype=np.str_)
-        self.types = _best_first(rooms)
-        self.gpus = np.array([room.gpus for room in rooms], dtype=np.int64)
-        self.available = np.array([room.free_gpus for room in rooms], dtype=np.int64)
+        self.names = servers.ids
+        self.at = servers.column
+        self.on_loan = servers.on_loan
+        self.gpu_type = np.array(servers.gpu_type, dtype=np.str_)
+        self.types = _best_first(servers)
+        self.gpus = servers.gpus
+        self.available = rooms.free_gpus.copy()
         for job in jobs:
             for server, workers in self._known(job.standing).items():
                 self.available[self.at[server]] += workers * job.gpus_per_worker
         self.base: list[dict[str, int]] = [{} for _ in jobs]
         self.flexible: list[dict[str, int]] = [{} for _ in jobs]
         self.allowed: dict[int, Bools] = {}  # job -> [servers] those of the type of its base
-        self.base_workers = np.zeros(len(rooms), dtype=np.int64)
-        self.flexible_gpus = np.zeros(len(rooms), dtype=np.int64)
+        self.base_workers = rooms.settled_workers.copy()
+        self.settled = {self.names[at] for at in np.flatnonzero(self.base_workers).tolist()}
+        self.flexible_gpus = np.zeros_like(self.base_workers)
         self.shortfall: dict[int, Reason] = {}
 
     def put_exactly(self, row: int, servers: Mapping[str, int]) -> None:
@@ -165,17 +178,20 @@ class _Floor:
 
     def keep_standing(self) -> None:
         """Leave on their servers the workers that their jobs still want."""
-        on_loan = {room: bool(loan) for room, loan in zip(self.names, self.on_loan, strict=True)}
+        if not any(job.standing for job in self.jobs):
+            return
+        on_loan = dict(zip(self.names, self.on_loan.tolist(), strict=True))
         low = [job.min_workers for job in self.jobs]
         stand = [
             self._staying(row) if job.workers and job.servers is None else {}
             for row, job in enumerate(self.jobs)
         ]
-        based = {server for base in base_demands(stand, low, on_loan) for server in base}
+        bases = base_demands(stand, low, on_loan, self.settled)
+        based = self.settled.union(*bases)
         only_flexible = {room for room, loan in on_loan.items() if loan} - based
         room_gpus = self.available.copy()
         kept = [self._kept(row, stand[row], only_flexible, room_gpus) for row in range(len(stand))]
-        for row, base in enumerate(base_demands(kept, low, on_loan)):
+        for row, base in enumerate(base_demands(kept, low, on_loan, self.settled)):
             for server, workers in base.items():
                 self._move_base(row, server, workers)
             for server, workers in kept[row].items():

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from policies.problem import PlacementRule
+import numpy as np
+
+from policies.problem import Ints, PlacementRule, Servers
 from policies.reason import Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """A server as placement sees it."""
+class Rooms:
+    """The servers as placement sees them: columns [servers]."""
 
-    server: str
-    gpus: int  # usable by us
-    free_gpus: int  # of these, free beyond what the jobs to be placed stand on
-    on_loan: bool = False
-    gpu_type: str = "GPU"
-    gpu_rate: float = 1.0
+    servers: Servers
+    free_gpus: Ints  # free beyond what the jobs to be placed stand on
+    settled_workers: Ints  # base workers there of jobs that stay, and so are not to be placed
+
+    def owned(self) -> Rooms:
+        """Those of the training pool alone."""
+        rows = np.flatnonzero(~self.servers.on_loan)
+        return Rooms(self.servers.take(rows), self.free_gpus[rows], self.settled_workers[rows])
 
 
 @dataclass(frozen=True, slots=True)

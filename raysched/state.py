@@ -192,6 +192,9 @@ class State:
 
     def rate(self, job: Job, mixing: float = MIXING) -> float:
         """Speed of a job where its workers are now, over that on GPUs of rate 1."""
+        if len(job.standing) == 1:  # most jobs: one server, one type
+            server = self.servers.get(next(iter(job.standing)))
+            return 1.0 if server is None else server.gpu_rate
         known = {s: self.servers[s] for s in job.standing if s in self.servers}
         workers = [(job.standing[s], of.gpu_type, of.gpu_rate) for s, of in known.items()]
         return rate_of(workers, mixing)
@@ -199,8 +202,11 @@ class State:
     def predicted_s(self, job: Job) -> float:
         """What an epoch of a job is predicted to take on the workers that it has now."""
         batch_size = job.running.batch_size if job.running else job.batch_size
-        more = max(job.workers_now - job.spec.min_workers, 0)
-        return float(self.curve(job, batch_size)[more]) / self.rate(job)
+        workers = max(job.workers_now, job.spec.min_workers)
+        measured = job.times.get(batch_size)
+        if measured and workers in measured.mean_s and job.spec.profile_epoch_s is not None:
+            return measured.mean_s[workers] / self.rate(job)  # the curve has it as it is
+        return float(self.curve(job, batch_size)[workers - job.spec.min_workers]) / self.rate(job)
 
     def curve(self, job: Job, batch_size: int) -> NDArray[np.float64]:
         """Predicted seconds of an epoch of a job on min … max workers, on GPUs of rate 1."""

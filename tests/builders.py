@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from policies.problem import Curves, Jobs, Problem, Servers
+from raysched.placement_problem import Rooms
 
 BATCH_SIZE = 64
 
@@ -158,3 +159,32 @@ def _floats(values):
 
 def _ints(values):
     return np.array(list(values), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Room:
+    """A server as placement sees it: `free_gpus` beyond what the jobs to be placed stand on."""
+
+    server: str
+    gpus: int
+    free_gpus: int
+    on_loan: bool = False
+    gpu_type: str = "GPU"
+    gpu_rate: float = 1.0
+
+
+def rooms_of(rooms: Sequence[Room], settled: Mapping[str, int] | None = None) -> Rooms:
+    """As columns; `settled`: base workers by server of jobs that are not to be placed."""
+    servers = Servers(
+        ids=tuple(room.server for room in rooms),
+        gpus=_ints(room.gpus for room in rooms),
+        on_loan=np.array([room.on_loan for room in rooms], dtype=bool),
+        gpu_type=tuple(room.gpu_type for room in rooms),
+        gpu_rate=_floats(room.gpu_rate for room in rooms),
+        gpu_memory_gib=np.full(len(rooms), np.nan),
+    )
+    return Rooms(
+        servers,
+        free_gpus=_ints(room.free_gpus for room in rooms),
+        settled_workers=_ints((settled or {}).get(room.server, 0) for room in rooms),
+    )

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.problem import PlacementRule
-from raysched.placement import base_demands, place
-from raysched.placement_problem import Room, Wanted
-from tests.builders import server_ids
+from raysched import placement
+from raysched.placement import base_demands
+from raysched.placement_problem import Wanted
+from tests.builders import Room, rooms_of, server_ids
 from tests.strategies import servers, typed_servers
 
 
@@ -34,6 +35,10 @@ def wants(name, workers, low=None, gpus=1, on=None, servers=None, rule=Placement
 
 def apart(name, workers, low=None, **kwargs):
     return wants(name, workers, low, rule=PlacementRule.APART, **kwargs)
+
+
+def place(jobs, rooms):
+    return placement.place(jobs, rooms_of(rooms))
 
 
 def where(jobs, rooms):

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.problem import PlacementRule
-from raysched.placement import place
-from raysched.placement_problem import Room, Wanted
+from raysched import placement
+from raysched.placement_problem import Wanted
+from tests.builders import Room, rooms_of
 
 
 def buddy(name, workers, on=None, gpus=1):
@@ -21,6 +22,10 @@ def rooms(jobs, **gpus):
 
 def _held(jobs, server):
     return sum(job.standing.get(server, 0) * job.gpus_per_worker for job in jobs)
+
+
+def place(jobs, rooms):
+    return placement.place(jobs, rooms_of(rooms))
 
 
 def where(jobs, **gpus):

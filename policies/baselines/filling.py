@@ -25,13 +25,14 @@ class Taken:
 
 def take(order: Iterable[int], demand_gpus: Ints, free_gpus: int) -> Taken:
     """Jobs in this order while their demands fit; one that does not is skipped (backfilling)."""
-    runs = np.zeros(len(demand_gpus), dtype=bool)
-    met = np.zeros(len(demand_gpus), dtype=np.int64)
+    demands = demand_gpus.tolist()  # numpy is slow a number at a time
+    runs, met = [False] * len(demands), [0] * len(demands)
     for row in order:
         met[row] = free_gpus
-        runs[row] = demand_gpus[row] <= free_gpus
-        free_gpus -= int(demand_gpus[row]) if runs[row] else 0
-    return Taken(runs, met)
+        if demands[row] <= free_gpus:
+            runs[row] = True
+            free_gpus -= demands[row]
+    return Taken(np.array(runs, dtype=np.bool_), np.array(met, dtype=np.int64))
 
 
 def fill(jobs: Jobs, workers: Ints, free_gpus: int, rank: Rank) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,10 +23,16 @@ from policies.problem import (
     PolicyError,
     Problem,
 )
-from policies.reason import Reason, because
+from policies.reason import Reason
 from policies.sentences import change
 
 _VERSION = 1
+
+_NUMBERS = ("workers", "before", "received_gpu_s", "queue", "free", "needed")
+_WHY = (
+    "; {received_gpu_s:.0f} GPU-seconds of service put it in queue {queue}, where {free} GPUs were "
+    "left in its turn; it asked for {needed}"
+)
 
 
 @dataclass(frozen=True)
@@ -80,12 +87,9 @@ class Tiresias:
         gpus = jobs.requested_gpus
         service = self._service(problem, memory, gpus)
         taken = take(service.order(jobs).tolist(), gpus, problem.servers.total_gpus)
-        allocations = {
-            job: Allocation(workers, _reason(jobs, row, workers, taken, service))
-            for row, (job, workers) in enumerate(
-                zip(jobs.ids, np.where(taken.runs, jobs.requested_workers, 0).tolist(), strict=True)
-            )
-        }
+        workers = np.where(taken.runs, jobs.requested_workers, 0).tolist()
+        reasons = _reasons(jobs, workers, taken, service)
+        allocations = dict(zip(jobs.ids, map(Allocation, workers, reasons), strict=True))
         review_at_s = self._review_at_s(problem.now_s, gpus, taken.runs, service)
         return Decision(allocations, review_at_s=review_at_s), self._memory(jobs, service)
 
@@ -156,15 +160,18 @@ class _Service:
         return order
 
 
-def _reason(jobs: Jobs, row: int, workers: int, taken: Taken, service: _Service) -> Reason:
-    before = int(jobs.workers[row])
-    return because(
-        change(workers, before) + "; {received_gpu_s:.0f} GPU-seconds of service put it in queue "
-        "{queue}, where {free} GPUs were left in its turn; it asked for {needed}",
-        workers=workers,
-        before=before,
-        received_gpu_s=service.received_gpu_s[row],
-        queue=service.queue[row],
-        free=taken.free_gpus[row],
-        needed=jobs.requested_workers[row] * jobs.gpus_per_worker[row],
+def _reasons(
+    jobs: Jobs, workers: Sequence[int], taken: Taken, service: _Service
+) -> Iterator[Reason]:
+    """Of each job. Numbers go by whole columns: there may be thousands of jobs."""
+    columns = (
+        workers,
+        jobs.workers.tolist(),
+        service.received_gpu_s.tolist(),
+        service.queue.tolist(),
+        taken.free_gpus.tolist(),
+        jobs.requested_gpus.tolist(),
     )
+    for row in zip(*columns, strict=True):
+        now, before = row[:2]
+        yield Reason(change(now, before) + _WHY, dict(zip(_NUMBERS, row, strict=True)))

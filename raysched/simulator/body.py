@@ -30,7 +30,7 @@ from raysched.actions import (
     ScaleReplicas,
     SetBatchSize,
 )
-from raysched.admission import check_fits
+from raysched.admission import Largest, check_within, largest
 from raysched.engine import Engine, LoadPolicy
 from raysched.events import (
     DemandObserved,
@@ -104,7 +104,9 @@ class Simulator:
         self._watch = watch
         self._agenda = Agenda()
         self._recorder = Recorder(journal) if journal is not None else None
-        self._groups = WorkerGroups(settings.costs, self._agenda, self.engine.state, self.tell)
+        self._groups = WorkerGroups(
+            settings.costs, settings.report_every_s, self._agenda, self.engine.state, self.tell
+        )
         self._replicas: Replicas | None = None
         self._arrivals = enumerate(scenario.arrivals)
         self._arrivals_left = len(scenario.arrivals)
@@ -112,6 +114,7 @@ class Simulator:
         self._held_until_s = 0.0
         self._looked_s = -CLOCK_EVERY_S
         self._idle = 0
+        self._largest: tuple[int, Largest] | None = None
 
     def run(self) -> Outcome:
         """Let everything happen until no job is left, or none that could ever run."""
@@ -178,7 +181,7 @@ class Simulator:
             self._report()
 
     def _report(self) -> None:
-        self._groups.report(self.now_s, self._settings.report_every_s)
+        self._groups.report(self.now_s)
 
     def _due_s(self) -> float | None:
         """When the engine wants to be told the time."""
@@ -223,12 +226,19 @@ class Simulator:
         self._arrivals_left -= 1
         self._expect_arrival()
         try:
-            check_fits(self.engine.state, arrival.spec)
+            check_within(self._cluster(), arrival.spec)
         except InvalidJob as refusal:
             self._refuse(arrival, str(refusal))
             return
         self._groups.expect(arrival, number)
         self.tell(JobSubmitted(arrival.at_s, arrival.job, arrival.spec))
+
+    def _cluster(self) -> Largest:
+        """The cluster at its largest, read anew where servers or the loaning changed."""
+        changes = self.engine.server_changes
+        if self._largest is None or self._largest[0] != changes:
+            self._largest = changes, largest(self.engine.state)
+        return self._largest[1]
 
     def _refuse(self, arrival: Arrival, why: str) -> None:
         """Turn a job away at the door: the engine never hears of it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from heapq import heappop, heappush
+from operator import attrgetter
 
 from raysched.actions import Grant, ReleaseGrant
 from raysched.events import (
@@ -22,22 +24,34 @@ from raysched.simulator.scenario import Arrival
 from raysched.simulator.training import ROUNDING_EPOCHS, Progress, Training
 from raysched.state import State
 
+EARLY_S = 1e-3
+"""So long before a report is due by the clock it is looked at: rounding must not hide one."""
+
 
 class WorkerGroups:
     """What jobs do with their grants. It reads the engine's state, and changes it by events."""
 
     def __init__(
-        self, costs: Costs, agenda: Agenda, state: State, tell: Callable[[Event], None]
+        self,
+        costs: Costs,
+        report_every_s: float,
+        agenda: Agenda,
+        state: State,
+        tell: Callable[[Event], None],
     ) -> None:
         self.training: dict[str, Training] = {}
         self.seen_ended_s: dict[str, float] = {}
         """When the scheduler was told of a job's end: with slots, later than it was."""
         self._costs = costs
+        self._report_every_s = report_every_s
         self._agenda = agenda
         self._state = state
         self._tell = tell
         self._jobs: dict[str, Progress] = {}
         self._paused_s = -1.0
+        self._started_so_far = 0
+        self._reports: list[tuple[float, int, Training]] = []
+        """A heap: when a group that trains may have something to report, and its number."""
 
     def expect(self, arrival: Arrival, number: int) -> None:
         """A job is about to be submitted."""
@@ -76,18 +90,33 @@ class WorkerGroups:
 
     # -- while jobs train
 
-    def report(self, now_s: float, every_s: float) -> None:
-        """Jobs that train tell how far they are, unless they did within `every_s`.
+    def report(self, now_s: float) -> None:
+        """Jobs that train tell how far they are, in the order in which they started, unless they
+        did a short while ago.
 
         One that leaves or changes its batch does so at its boundary.
         """
-        for training in list(self.training.values()):
+        due: list[Training] = []
+        while self._reports and self._reports[0][0] <= now_s:
+            due_s, _, training = heappop(self._reports)
+            if self.training.get(training.job) is training and due_s == training.report_s:
+                due.append(training)
+        for training in sorted(due, key=attrgetter("number")):
             waits = training.at_boundary or self._state.live[training.job].offer is not None
-            if waits or now_s - training.reported_s < every_s:
-                continue
-            epochs = training.whole(now_s)
-            if epochs > training.progress.reported:
-                self._finish_epochs(training, epochs, now_s)
+            if not waits and now_s - training.reported_s >= self._report_every_s:
+                epochs = training.whole(now_s)
+                if epochs > training.progress.reported:
+                    self._finish_epochs(training, epochs, now_s)
+            self._expect_report(training)
+
+    def _expect_report(self, training: Training) -> None:
+        """Note when this may be worth a look again. To look too early does no harm."""
+        upcoming = training.progress.reported + 1
+        if upcoming < training.lasts:
+            allowed_s = training.reported_s + self._report_every_s
+            done_s = training.reaches_s(upcoming - 2 * ROUNDING_EPOCHS)
+            training.report_s = max(done_s, allowed_s) - EARLY_S
+            heappush(self._reports, (training.report_s, training.number, training))
 
     def pause(self, now_s: float) -> None:
         """A decision was taken: everyone who trains pays for it, once at one time."""
@@ -152,8 +181,10 @@ class WorkerGroups:
         progress = self._jobs[grant.job]
         progress.put_off = False
         rate = self._state.rate(job, self._costs.mixing)
-        training = Training(progress, job.running, now_s, now_s, rate)
+        self._started_so_far += 1
+        training = Training(progress, job.running, self._started_so_far, now_s, now_s, rate)
         self.training[grant.job] = training
+        self._expect_report(training)
         self._expect_end(training)
         rebatched = job.batch_size != job.running.batch_size
         if job.offer is not None or rebatched or self._stands_on_reclaimed(grant):
@@ -249,6 +280,7 @@ class WorkerGroups:
             training.progress.done = done
             training.grant, training.from_s, training.paused_s = job.running, now_s, 0.0
             self._expect_end(training)
+            self._expect_report(training)
 
     def _stop(self, training: Training, done: float, now_s: float) -> None:
         self._leave_training(training.job)

@@ -30,11 +30,13 @@ class Training:
 
     progress: Progress
     grant: Grant
+    number: int  # in the order in which groups started
     from_s: float
     reported_s: float
     rate: float = 1.0  # speed on these GPUs over that on GPUs of rate 1
     paused_s: float = 0.0
     at_boundary: bool = False  # it leaves, or changes its batch, at a boundary on the agenda
+    report_s: float = 0.0  # before then it has nothing to report
     end: int = 0  # the entry of its end on the agenda
 
     @property

@@ -7,8 +7,8 @@ FAULTS = (
         "fifo-overtaking",
         "a job behind the head of the queue starts on GPUs that the head cannot use",
         "policies/fifo.py",
-        "elif not queued and needed <= free:",
-        "elif needed <= free:",
+        "if not queued and needed <= free:",
+        "if needed <= free:",
         "tests/policies/test_fifo.py",
     ),
     Fault(
