@@ -32,8 +32,18 @@ class Stretch:
         return sum(self.servers.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """An epoch that was run to its boundary."""
+
+    at_s: float
+    epoch: int
+    workers: int
+    epoch_s: float
+
+
 @dataclass(slots=True)
-class Epochs:
+class EpochCount:
     """Epochs that were run to their boundaries and reported: how many, and how many of them anew.
 
     A bit for each epoch: a simulation reports millions of them.
@@ -68,7 +78,9 @@ class JobHistory:
     ended_s: float | None = None
     outcome: str = ""
     stretches: list[Stretch] = field(default_factory=list)
-    epochs: Epochs = field(default_factory=Epochs)
+    epochs: list[Epoch] = field(default_factory=list)
+    """As reported; of those that took equally long on the same workers the last one in a row."""
+    counted: EpochCount = field(default_factory=EpochCount)
     metrics: Mapping[str, float] = field(default_factory=dict)
     resizes: int = 0
     preemptions: int = 0
@@ -78,7 +90,7 @@ class JobHistory:
     @property
     def epochs_repeated(self) -> int:
         """Epochs begun again after a loss, and epochs reported twice."""
-        return self.losses + self.epochs.repeated
+        return self.losses + self.counted.repeated
 
     @property
     def queuing_s(self) -> float | None:
@@ -215,8 +227,13 @@ class History:
     def _epoch_finished(self, event: events.EpochFinished) -> None:
         job = self.jobs[event.job]
         if job.stretches:
-            job.stretches[-1].to_s = event.at_s
-            job.epochs.take(event.epoch)
+            stretch = job.stretches[-1]
+            last = job.epochs[-1] if job.epochs else None
+            if last and last.epoch_s == event.epoch_s and last.at_s > stretch.from_s:
+                job.epochs.pop()
+            stretch.to_s = event.at_s
+            job.epochs.append(Epoch(event.at_s, event.epoch, stretch.workers, event.epoch_s))
+            job.counted.take(event.epoch)
         job.metrics = event.metrics
 
     def _workers_stopped(self, event: events.WorkersStopped) -> None:

@@ -24,7 +24,7 @@ def summarise(history: History) -> dict[str, Any]:
         "jobs_submitted": len(jobs),
         "jobs_completed": sum(job.outcome == "finished" for job in jobs),
         "epochs_expected": sum(job.spec.epochs for job in jobs),
-        "epochs_run": sum(job.epochs.run for job in jobs),
+        "epochs_run": sum(job.counted.run for job in jobs),
         "epochs_repeated": sum(job.epochs_repeated for job in jobs),
         "resizes": sum(job.resizes for job in jobs),
         "preemptions": sum(job.preemptions for job in jobs),

@@ -51,7 +51,7 @@ def test_epochs_on_slow_gpus_are_learned_for_fast_ones(cluster):
     cluster.finish_epoch("a")
     assert cluster.now_s - before_s == pytest.approx(4 * EPOCH_S / 2)
     job = cluster.engine.state.jobs["a"]
-    assert job.times.mean_s == {2: pytest.approx(EPOCH_S / 2)}
+    assert job.times[job.batch_size].mean_s == {2: pytest.approx(EPOCH_S / 2)}
     assert cluster.engine.state.predicted_s(job) == pytest.approx(4 * EPOCH_S / 2)
 
 

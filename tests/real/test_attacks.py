@@ -118,7 +118,7 @@ def test_a_killed_worker_costs_the_epoch_under_way_and_no_other(submit, schedule
     assert running.result(PATIENCE_S).metrics["accuracy"] > 0.8
     told = history(scheduler).jobs["killed"]
     assert told.losses == 1
-    assert told.epochs.run == 8
+    assert told.counted.run == 8
     assert job("killed")["epochs_repeated"] >= 1
 
 
@@ -134,7 +134,7 @@ def test_jobs_run_on_without_the_scheduler_and_are_resized_after_it_came_back(su
     told = history(scheduler).jobs
     assert told["wide"].resizes >= 1
     assert told["wide"].losses == told["narrow"].losses == 0
-    assert (told["wide"].epochs.run, told["wide"].epochs.repeated) == (30, 0)
+    assert (told["wide"].counted.run, told["wide"].counted.repeated) == (30, 0)
 
 
 def test_every_system_is_switched_to_and_from_while_jobs_run(submit, scheduler):
@@ -150,7 +150,7 @@ def test_every_system_is_switched_to_and_from_while_jobs_run(submit, scheduler):
     told = history(scheduler)
     assert set(SYSTEMS) <= {policy for _, policy, _ in told.policies}
     assert told.jobs["steady"].losses == 0
-    epochs = told.jobs["steady"].epochs
+    epochs = told.jobs["steady"].counted
     assert (epochs.run, epochs.repeated) == (epochs.last + 1, 0)
     api.set_policy("aryl", "off")
     api.cancel("steady")
