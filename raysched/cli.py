@@ -29,6 +29,13 @@ _parameter = click.option(
     metavar="NAME=VALUE",
     help="A parameter of the policy; may be repeated. Values are JSON.",
 )
+_policy_parameter = click.option(
+    "--set",
+    "parameters",
+    multiple=True,
+    metavar="POLICY.NAME=VALUE",
+    help="A parameter of one of the policies; may be repeated. Values are JSON.",
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -274,7 +281,7 @@ def demo(policy: str, out: Path, seed: int, quick: bool, as_json: bool) -> None:
 @click.option("--loaning", help="Whether they are lent; default: the policy's or journal's own.")
 @click.option("--profiles", type=click.Path(path_type=Path), help="Folder of measured speeds.")
 @click.option("--slot", type=float, metavar="SECONDS", help="Tell events at the ends of slots.")
-@click.option("--assume", type=click.Choice(["elasticflow"]), help="Costs of its simulator.")
+@click.option("--assume", type=click.Choice(["elasticflow"]), help="Count as its simulator.")
 @click.option(
     "--report-every",
     default=0.0,
@@ -282,6 +289,7 @@ def demo(policy: str, out: Path, seed: int, quick: bool, as_json: bool) -> None:
     help="How old progress may be when policies see it; saves time where there are many jobs.",
 )
 @click.option("--skip-bad", is_flag=True, help="Pass over bad rows of the trace.")
+@_policy_parameter
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("out/simulate"), show_default=True
 )
@@ -299,6 +307,7 @@ def simulate(
     assume: str | None,
     report_every: float,
     skip_bad: bool,
+    parameters: tuple[str, ...],
     out: Path,
     as_json: bool,
 ) -> None:
@@ -321,6 +330,7 @@ def simulate(
         slot_s=slot,
         report_every_s=report_every,
         assume=assume or "",
+        parameters=_parsed_by_policy(parameters),
         skip_bad=skip_bad,
     )
     with screen.progress(quiet=as_json) as watch:
@@ -377,6 +387,16 @@ def _connected(address: str | None) -> Any:
 
     link.join(address)
     return api
+
+
+def _parsed_by_policy(parameters: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    by_policy: dict[str, dict[str, Any]] = {}
+    for name, value in _parsed(parameters).items():
+        policy, dot, parameter = name.partition(".")
+        if not dot:
+            raise click.UsageError(f"--set: {name!r} names no policy; write POLICY.{name}=VALUE")
+        by_policy.setdefault(policy, {})[parameter] = value
+    return by_policy
 
 
 def _parsed(parameters: tuple[str, ...]) -> dict[str, Any]:

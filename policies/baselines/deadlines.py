@@ -10,9 +10,9 @@ from policies.problem import Ints, Jobs, PolicyError
 from policies.sizes import Sizes
 
 Reading: TypeAlias = Literal["clean", "published"]
-"""`clean`: 001 §6.1, "without decreasing the throughput". `published`: as in the simulator that
-ElasticFlow's authors published, where EDF takes all the GPUs that a job may have, even where it
-is slower on them than on fewer. The figures of the paper are of that reading."""
+"""`clean`: as the paper has it. `published`: as in the simulator that ElasticFlow's authors
+published, for the figures of their paper. EDF then takes all the GPUs that a job may have, even
+where it is slower on them than on fewer; 001 §6.1 says "without decreasing the throughput"."""
 
 
 def by_deadline(jobs: Jobs) -> Ints:

@@ -41,11 +41,12 @@ class EdfAdmission:
     is never refused. Jobs without deadlines come last, and have GPUs on loan too. The memory is
     the admitted jobs.
 
-    In the `published` reading one late job stops all admission, as in the simulator of 001. There
-    GPUs also come back only at the end of a slot, which is left out here.
+    In the `published` reading, as in the simulator of 001, one late job stops all admission, and
+    plans count on a job's GPUs only whole slots after now.
     """
 
     reading: Reading = "clean"
+    slot_s: float = 240.0  # of the published reading alone
 
     name: ClassVar[str] = "edf_admission"
     source: ClassVar[str] = "001 §6.4 (EDF + Admission Control)"
@@ -62,11 +63,12 @@ class EdfAdmission:
         """Allocations with plans; refuses arrivals whose deadlines cannot be kept."""
         check(problem)
         sizes = sizes_of(problem.jobs, self.reading)
+        slot_s = self.slot_s if self.reading == "published" else None
         admitted, arrived = _admitted(problem.jobs, memory)
-        plan, rejected = plan_of(problem, sizes, admitted), {}
+        plan, rejected = plan_of(problem, sizes, admitted, slot_s), {}
         for row in np.flatnonzero(arrived).tolist():
             admitted[row] = True
-            trial = plan_of(problem, sizes, admitted)
+            trial = plan_of(problem, sizes, admitted, slot_s)
             broken = trial.late & ~plan.late if self.reading == "clean" else trial.late
             if broken.any():
                 admitted[row] = False

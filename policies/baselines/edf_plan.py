@@ -25,10 +25,11 @@ class Plan:
     late: Bools  # [jobs] in it, and not at its end by the deadline
 
 
-def plan_of(problem: Problem, sizes: Sizes, planned: Bools) -> Plan:
+def plan_of(problem: Problem, sizes: Sizes, planned: Bools, slot_s: float | None = None) -> Plan:
     """The jobs of `planned` [jobs] in the order of deadlines on the GPUs of the training pool.
 
-    Each takes, at each time, the largest of its sizes within what those before it leave then.
+    Each takes, at each time, the largest of its sizes within what those before it leave then. With
+    `slot_s` others have its last GPUs only after whole slots from now.
     """
     jobs = problem.jobs
     start_s, free = np.array([problem.now_s]), np.array([problem.servers.owned_gpus])
@@ -41,11 +42,19 @@ def plan_of(problem: Problem, sizes: Sizes, planned: Bools) -> Plan:
         last, end_s[row] = _end(start_s, rate[size], epochs)
         held = gpus[size[: last + 1]]
         steps[row] = _changes(start_s[: last + 1], held // jobs.gpus_per_worker[row], end_s[row])
-        if end_s[row] < (start_s[last + 1] if last + 1 < len(start_s) else np.inf):
-            start_s = np.insert(start_s, last + 1, end_s[row])
-            free = np.insert(free, last + 1, free[last])
+        back_s = _whole_slots(problem.now_s, float(end_s[row]), slot_s)
+        at = int(np.searchsorted(start_s, back_s))
+        if back_s < (start_s[at] if at < len(start_s) else np.inf):
+            start_s, free = np.insert(start_s, at, back_s), np.insert(free, at, free[at - 1])
         free[: last + 1] -= held
+        free[last + 1 : at] -= np.minimum(held[-1], free[last + 1 : at])
     return Plan(steps, end_s, planned & (end_s > jobs.deadline_s + _ROUNDING_S))
+
+
+def _whole_slots(now_s: float, end_s: float, slot_s: float | None) -> float:
+    if slot_s is None or math.isinf(end_s):
+        return end_s
+    return now_s + slot_s * math.ceil((end_s - now_s) / slot_s)
 
 
 def _end(start_s: Floats, speed: Floats, epochs: float) -> tuple[int, float]:

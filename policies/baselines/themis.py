@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from policies.baselines.deadlines import Reading, check_reading
 from policies.baselines.filling import take
 from policies.checks import check, check_seconds
-from policies.curves import curve_start, remaining_s
+from policies.curves import curve_start
 from policies.problem import (
     Allocation,
     Bools,
@@ -24,8 +26,8 @@ from policies.problem import (
 from policies.reason import because
 from policies.sentences import change
 
-_VERSION = 1
-_NOTHING: Memory = {"lease_ends_s": 0.0, "jobs": {}}
+_VERSION = 2
+_NOTHING: Memory = {"lease_ends_s": 0.0, "changed_s": 0.0, "jobs": {}}
 _LEAST_S = 1e-3  # that a job has left, so that its rho is a number
 _HALVINGS = 100  # of the interval that holds rho: to the last bit of a float
 
@@ -41,20 +43,23 @@ class Themis:
     is skipped. The rho of a job that is held back rises, and with it its share, until it is served.
     Within a lease nobody is preempted, and who waits starts on GPUs that fall free.
 
-    The memory is the end of the leases and of each job the isolated time of what it has done, its
-    epochs left, and the part of its size that 1/m of the cluster is. NSDI 2020's auction and its
-    partial visibility are left out as in 001, which follows Gavel's Themis. Departures from the
-    simulator of 001: it divides by an isolated number of iterations, here by seconds; it takes
-    arrivals in only where leases end.
+    The memory is the end of the leases, when jobs last came or went, and of each job the isolated
+    time of what it has done, its epochs left, and the part of its size that 1/m of the cluster is.
+    NSDI 2020's auction and its partial visibility are left out as in 001, which follows Gavel's
+    Themis. In the `published` reading, that of 001's simulator, rho is a job's time over the
+    isolated number of its epochs, not of their seconds; 1/m of the cluster is rounded up to whole
+    GPUs; and the time since submission counts up to when a job last came or went.
     """
 
     lease_s: float = 240.0
+    reading: Reading = "clean"
 
     name: ClassVar[str] = "themis"
     source: ClassVar[str] = "001 §6.1 (Themis)"
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
+        check_reading(self.reading)
         check_seconds("lease_s", self.lease_s)
 
     @property
@@ -67,11 +72,9 @@ class Themis:
         jobs, now_s, capacity = problem.jobs, problem.now_s, problem.servers.total_gpus
         gpus = jobs.requested_gpus
         known: Memory = memory if memory.get("version") == _VERSION else _NOTHING
-        left_s = np.maximum(remaining_s(jobs, jobs.requested_workers), _LEAST_S)
-        part = np.minimum(1.0, max(capacity, 1) / (max(len(jobs), 1) * gpus))
-        isolated_s = _isolated_s(jobs, known["jobs"])
-        fairness = Fairness(now_s - jobs.submitted_s, left_s, isolated_s + left_s / part)
-        shares = fair_shares(fairness, gpus, capacity)
+        changed_s = known["changed_s"] if known["jobs"].keys() == set(jobs.ids) else now_s
+        stand = _Stand.of(problem, known["jobs"], changed_s, self.reading)
+        shares = fair_shares(stand.fairness, gpus, capacity)
 
         runs, ends_s = jobs.workers > 0, known["lease_ends_s"]
         if now_s >= ends_s or gpus[runs].sum() > capacity:
@@ -80,12 +83,11 @@ class Themis:
         runs |= take(order[~runs[order]].tolist(), gpus, capacity - int(gpus[runs].sum())).runs
         hopes = bool((~runs & (gpus <= capacity)).any())
         decision = Decision(
-            _allocations(problem, runs, fairness.rho(1.0), shares, ends_s),
+            _allocations(problem, runs, stand.fairness.rho(1.0), shares, ends_s),
             review_at_s=ends_s if hopes else None,
         )
-        rows = np.column_stack((isolated_s, jobs.remaining_epochs, part)).tolist()
-        stand = dict(zip(jobs.ids, rows, strict=True))
-        return decision, {"version": _VERSION, "lease_ends_s": ends_s, "jobs": stand}
+        times: Memory = {"lease_ends_s": ends_s, "changed_s": changed_s}
+        return decision, {"version": _VERSION, **times, "jobs": stand.memory(jobs)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +134,43 @@ def fair_shares(fairness: Fairness, gpus: Ints, capacity_gpus: int) -> Floats:
     return shares
 
 
-def _isolated_s(jobs: Jobs, known: Mapping[str, Sequence[float]]) -> Floats:
+@dataclass(frozen=True, slots=True)
+class _Stand:
+    """[jobs] each: how far jobs have come. In the published reading isolated time is in epochs."""
+
+    isolated_s: Floats  # of what has been done, on the parts that were fair then
+    part: Floats  # of the size that a job asked for that is 1/m of the cluster
+    fairness: Fairness
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        known: Mapping[str, Sequence[float]],
+        changed_s: float,
+        reading: Reading,
+    ) -> _Stand:
+        jobs = problem.jobs
+        at = curve_start(jobs) + jobs.requested_workers - jobs.min_workers
+        epoch_s = jobs.curves.epoch_s[at]
+        left_s = np.maximum(jobs.remaining_epochs * epoch_s, _LEAST_S)
+        until_s, fair_gpus = problem.now_s, max(problem.servers.total_gpus, 1) / max(len(jobs), 1)
+        if reading == "published":
+            until_s, fair_gpus, epoch_s = changed_s, math.ceil(fair_gpus), np.ones(len(jobs))
+        part = np.minimum(1.0, fair_gpus / jobs.requested_gpus)
+        isolated_s = _isolated_s(jobs, known, epoch_s)
+        ahead_s = np.maximum(jobs.remaining_epochs * epoch_s, _LEAST_S)
+        fairness = Fairness(until_s - jobs.submitted_s, left_s, isolated_s + ahead_s / part)
+        return cls(isolated_s, part, fairness)
+
+    def memory(self, jobs: Jobs) -> dict[str, list[float]]:
+        """What `of` is to know the next time."""
+        rows = np.column_stack((self.isolated_s, jobs.remaining_epochs, self.part)).tolist()
+        return dict(zip(jobs.ids, rows, strict=True))
+
+
+def _isolated_s(jobs: Jobs, known: Mapping[str, Sequence[float]], epoch_s: Floats) -> Floats:
     """[jobs] How long what has been done would have taken on the parts that were fair then."""
-    epoch_s = jobs.curves.epoch_s[curve_start(jobs) + jobs.requested_workers - jobs.min_workers]
     unknown = zip(jobs.ids, jobs.remaining_epochs.tolist(), strict=True)
     rows = np.array([known.get(job, (0.0, epochs, 1.0)) for job, epochs in unknown]).reshape(-1, 3)
     done = np.maximum(rows[:, 1] - jobs.remaining_epochs, 0.0)

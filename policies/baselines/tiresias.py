@@ -9,7 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from policies.baselines.deadlines import Reading, check_reading
 from policies.baselines.filling import Taken, take
+from policies.baselines.tiresias_published import decide_published
 from policies.checks import check
 from policies.problem import (
     NO_MEMORY,
@@ -53,18 +55,23 @@ class Tiresias:
     Departures from the simulator that 001 used: a job sinks past all limits that it has reached at
     once, and goes by submission in its queue, not to the back; the review is due when the limit is
     reached (there, seconds are taken off a limit in GPU-seconds). Promotion is off there, as here.
+    The `published` reading is that simulator's.
     """
 
     first_limit_gpu_s: float = 3250.0  # of service in queue 0
     second_limit_gpu_s: float | None = 7200.0  # of service in queues 0 and 1; None: two queues
     promote_after: float | None = None  # waiting time over running time; None: never
     review_s: float = 240.0  # the least time to a review that it asks for
+    reading: Reading = "clean"
 
     name: ClassVar[str] = "tiresias"
     source: ClassVar[str] = "001 §6.1 (Tiresias)"
     default_loaning: ClassVar[str] = "off"
 
     def __post_init__(self) -> None:
+        check_reading(self.reading)
+        if self.reading == "published" and self.promote_after is not None:
+            raise PolicyError("promote_after is None in the published reading; leave it out")
         last = math.inf if self.second_limit_gpu_s is None else self.second_limit_gpu_s
         promotes = math.inf if self.promote_after is None else self.promote_after
         for field, good, what in (
@@ -83,6 +90,8 @@ class Tiresias:
     def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
         """Allocations at the sizes that jobs asked for; placement best fit decreasing."""
         check(problem)
+        if self.reading == "published":
+            return decide_published(problem, memory, self._limits_gpu_s, self.review_s)
         jobs = problem.jobs
         gpus = jobs.requested_gpus
         service = self._service(problem, memory, gpus)

@@ -1,9 +1,21 @@
-"""What other simulators take for granted, so that like is compared with like."""
+"""What other simulators take for granted, so that like is compared with like.
+
+Each assumption says how that simulator runs one policy: by which reading and parameters, what work
+a job does, when the scheduler is told of things, and what that costs. Neither the policies nor the
+engine know of it.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
 from raysched.simulator.models import Costs
+from raysched.simulator.slots import Told
 from raysched.simulator.traces.elasticflow import Cap, no_cap
+from raysched.simulator.traces.trace import MOST_EPOCHS
 
 _MOST_GPUS = {
     ("bert", 64): 8,
@@ -21,27 +33,65 @@ _MOST_GPUS = {
     ("yolov3", 64): 4,
 }
 
-PLANNERS = frozenset({"elasticflow", "edf_elastic"})
-"""Only 001's own schedules know from how many GPUs on a model gains nothing."""
 
-PAYERS = PLANNERS | {"edf_admission"}
-
-DECISION_S = 2.0
-"""A job on GPUs that were used before pays its stop alone; after few decisions all were."""
+def model_cap(model: str, batch_size: int) -> int:
+    """From how many GPUs on a model gains nothing, as 001's authors measured it."""
+    return _MOST_GPUS.get((model, batch_size), no_cap(model, batch_size))
 
 
-def elasticflow_costs(policy: str) -> Costs:
-    """As the simulator of 001's authors counts: a resize waits for no boundary and costs nothing
-    by itself, but under some policies every running job pays at every decision.
+_FREE = Costs(at_boundaries=False)
 
-    Departures: GPUs that no job had yet, and a restart every `slot` decisions, cost no more.
+_PAYS = replace(_FREE, start_s=2.0, decision_s=2.0)
+"""At each decision a job pays its stop. Departures: GPUs that no job had before, a restart every
+so many decisions, and clusters of 256 GPUs cost no more; after few decisions all GPUs were used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """How a simulator runs a policy.
+
+    `parameters` of the policy, of which `slot` is the length of a slot. `work`: jobs run their
+    iterations at the speeds measured, or their duration on the trace's GPUs. `told`,
+    `rows_when_told` and `costs` are those of `Settings`; `cap` is the most GPUs of a job.
     """
-    decision_s = DECISION_S if policy in PAYERS else 0.0
-    return Costs(start_s=decision_s, decision_s=decision_s, at_boundaries=False)
+
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    slot: str = ""
+    work: Literal["iterations", "duration"] = "iterations"
+    told: Told = Told.IN_SLOT
+    rows_when_told: bool = False
+    costs: Costs = _FREE
+    cap: Cap = no_cap
+    most_epochs: int = MOST_EPOCHS
+
+    def parameters_at(self, slot_s: float | None) -> dict[str, object]:
+        """The policy's parameters where slots are that long (None: there are none)."""
+        own = {self.slot: slot_s} if self.slot and slot_s is not None else {}
+        return {**self.parameters, **own}
 
 
-def elasticflow_cap(policy: str) -> Cap:
-    """The most GPUs of a job, by model and batch size."""
-    if policy not in PLANNERS:
-        return no_cap
-    return lambda model, batch_size: _MOST_GPUS.get((model, batch_size), no_cap(model, batch_size))
+_PUBLISHED = {"reading": "published"}
+
+ELASTICFLOW: Mapping[str, Assumption] = {
+    "fifo": Assumption(work="duration"),
+    "edf": Assumption(_PUBLISHED),
+    "edf_admission": Assumption(_PUBLISHED, slot="slot_s", costs=_PAYS),
+    "edf_elastic": Assumption(rows_when_told=True, costs=_PAYS, cap=model_cap),
+    "elasticflow": Assumption(rows_when_told=True, costs=_PAYS, cap=model_cap),
+    "gandiva": Assumption(_PUBLISHED, slot="quantum_s", work="duration"),
+    "tiresias": Assumption(_PUBLISHED, slot="review_s", work="duration"),
+    "themis": Assumption(_PUBLISHED, slot="lease_s", told=Told.GRID, most_epochs=sys.maxsize),
+    "chronus": Assumption(slot="lease_s", work="duration", told=Told.GRID),
+}
+"""001's authors' simulator, by policy; others are run like `edf`. A change of size waits for no
+boundary and costs nothing by itself.
+
+Departures: what a start costs under tiresias, and every decision under gandiva (4 to 16 s each), is
+left out. Under gandiva that simulator decides at arrivals alone, and counts the work since the last
+one for those whom it groups anew then; here jobs have done what they did. elasticflow and
+edf_elastic are the paper's, not that simulator's readings of them: there jobs hold their GPUs to
+the end of a whole slot, arrivals are admitted all or none, and spare GPUs go where they save least.
+"""
+
+ASSUMED: Mapping[str, Mapping[str, Assumption]] = {"elasticflow": ELASTICFLOW}
+"""By whose simulator it is."""

@@ -50,12 +50,13 @@ from raysched.history import History, JobHistory
 from raysched.jobs import InvalidJob
 from raysched.journal import Journal
 from raysched.questions import LoadLoaning, Question, question
-from raysched.simulator.agenda import Agenda, Kind
+from raysched.simulator.agenda import Agenda, Entry, Kind
 from raysched.simulator.groups import WorkerGroups
 from raysched.simulator.models import Settings
 from raysched.simulator.recorder import Recorder
 from raysched.simulator.replicas import Replicas
 from raysched.simulator.scenario import Arrival, Outside, Scenario
+from raysched.simulator.slots import Slots
 
 CLOCK_EVERY_S = 1.0
 """Time alone makes something due no more often than this, as the body on Ray looks at its clock."""
@@ -111,7 +112,7 @@ class Simulator:
         self._arrivals = enumerate(scenario.arrivals)
         self._arrivals_left = len(scenario.arrivals)
         self._outside = scenario.outside
-        self._held_until_s = 0.0
+        self._slots = None if settings.slot_s is None else Slots(settings.slot_s, settings.told)
         self._looked_s = -CLOCK_EVERY_S
         self._idle = 0
         self._largest: tuple[int, Largest] | None = None
@@ -136,7 +137,8 @@ class Simulator:
             pass
         if self._recorder is not None:
             self._recorder.commit()
-        self.outcome.seen_ended_s = self._groups.seen_ended_s
+        if self._settings.rows_when_told:
+            self.outcome.seen_ended_s = self._groups.seen_ended_s
         self.outcome.cpu_s = time.process_time() - began_s
         return self.outcome
 
@@ -165,8 +167,9 @@ class Simulator:
         entry = self._agenda.take()
         if entry.kind is not Kind.ANSWER:
             self._idle = 0
-        if self._is_held(entry.at_s, entry.kind):
-            self._agenda.put_off(entry, self._held_until_s)
+        told_s = self._told_s(entry)
+        if told_s > entry.at_s:
+            self._agenda.put_off(entry, told_s)
             return True
         self._go_to(entry.at_s, entry.kind)
         entry.deed(self.now_s)
@@ -176,7 +179,7 @@ class Simulator:
         """Advance the clock. Jobs report first where the policy may be asked now."""
         self.now_s = max(self.now_s, at_s)
         if kind in (Kind.END, Kind.LOAN, Kind.ARRIVAL):
-            if self._settings.slot_s is not None and self.engine.state.now_s < self.now_s:
+            if self._slots is not None and self.engine.state.now_s < self.now_s:
                 self.tell(TimePassed(self.now_s))  # what is told now may have happened before
             self._report()
 
@@ -188,7 +191,9 @@ class Simulator:
         due_s = self.engine.next_due_s()
         if due_s is None:
             return None
-        return max(due_s, self.now_s, self._held_until_s, self._looked_s + CLOCK_EVERY_S)
+        if self._slots is not None:
+            due_s = max(due_s, self._slots.decided_s + self._slots.slot_s)
+        return max(due_s, self.now_s, self._looked_s + CLOCK_EVERY_S)
 
     def _pass_time(self, due_s: float) -> bool:
         if self._agenda.next_s is None:
@@ -200,12 +205,12 @@ class Simulator:
         self.tell(TimePassed(self.now_s))
         return True
 
-    def _is_held(self, at_s: float, kind: Kind) -> bool:
-        """Arrivals and ends of jobs within the slot are told at its end, unless only one is left
-        (001's authors' simulator)."""
-        if at_s >= self._held_until_s or kind not in (Kind.ARRIVAL, Kind.END):
-            return False
-        return self._arrivals_left + len(self._groups.training) > 1
+    def _told_s(self, entry: Entry) -> float:
+        """When the scheduler is told of it: with slots, of arrivals and ends, perhaps later."""
+        if self._slots is None or entry.kind not in (Kind.ARRIVAL, Kind.END):
+            return entry.at_s
+        last = self._arrivals_left + len(self._groups.training) == 1
+        return self._slots.told_s(entry.at_s, last=last)
 
     def _is_over(self) -> bool:
         no_jobs = not self.engine.state.live and not self._arrivals_left
@@ -294,8 +299,8 @@ class Simulator:
             event = codec.as_journaled(event)
         if isinstance(event, PolicyDecided):
             self.outcome.decision_s.append(took_s)
-            if self._settings.slot_s is not None:
-                self._held_until_s = self.now_s + self._settings.slot_s
+            if self._slots is not None:
+                self._slots.decided_s = self.now_s
             self._groups.pause(self.now_s)
         if isinstance(event, LoaningDecided) and event.decision.reclaim:
             self._report()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,14 +15,13 @@ from raysched.engine import Engine
 from raysched.errors import UserError
 from raysched.events import PolicySwitched
 from raysched.simulator import traces
-from raysched.simulator.assume import elasticflow_cap, elasticflow_costs
+from raysched.simulator.assume import ASSUMED, Assumption
 from raysched.simulator.body import Outcome, Simulator
 from raysched.simulator.demand import EVERY_S, inference_pool
 from raysched.simulator.metrics import metrics, write_jobs
-from raysched.simulator.models import Costs, Settings
+from raysched.simulator.models import Settings
 from raysched.simulator.scenario import Arrival, Outside, Scenario, ServerSet, pool_of
 from raysched.simulator.traces import demand, journal
-from raysched.simulator.traces.elasticflow import no_cap
 
 Metrics: TypeAlias = dict[str, Any]
 
@@ -47,8 +46,9 @@ class Comparison:
     `trace`: a table of jobs, or a journal. A journal names its own servers, and its own policy
     where none is asked for; a table needs `servers`, and may have `inference` servers on which
     `demand`, a table too, keeps `peak_replicas` busy at its highest. `loaning`: "" is what the
-    policy comes with, or the journal's own. `slot_s` and
-    `report_every_s` are those of `Settings`. `assume`: whose simulator's costs to take ("": none).
+    policy comes with, or the journal's own. `slot_s` and `report_every_s` are those of `Settings`.
+    `assume`: as whose simulator to count ("": our own). `parameters`: of policies by name, over
+    those that are assumed.
     """
 
     trace: Path
@@ -62,6 +62,7 @@ class Comparison:
     slot_s: float | None = None
     report_every_s: float = 0.0
     assume: str = ""
+    parameters: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     skip_bad: bool = False
 
 
@@ -104,10 +105,7 @@ def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Com
     Written to `out`: `metrics.json`, `POLICY/jobs.csv` for each, and `gpus.png`. Raises `UserError`
     and `PolicyError` before anything is simulated.
     """
-    for policy in asked.policies:
-        registry.load(policy, {})
-    if asked.loaning:
-        loaning_registry.load(asked.loaning, {})
+    _check_policies(asked)
     outcomes: dict[str, Outcome] = {}
     if traces.is_journal(asked.trace):
         recorded = journal.read(asked.trace)
@@ -123,6 +121,17 @@ def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Com
     return Compared(found, runs[0].skipped)
 
 
+def _check_policies(asked: Comparison) -> None:
+    for policy in asked.policies:
+        registry.load(policy, asked.parameters.get(policy, {}))
+    for policy in asked.parameters:
+        if policy not in asked.policies:
+            chosen = ", ".join(asked.policies) or "none"
+            raise UserError(f"--set: {policy} is not simulated; --policy names {chosen}")
+    if asked.loaning:
+        loaning_registry.load(asked.loaning, {})
+
+
 def _runs_of_table(asked: Comparison) -> list[_Run]:
     if not asked.servers:
         raise UserError(f"--servers: {asked.trace} names no servers; pass some, such as 16x8")
@@ -134,26 +143,42 @@ def _runs_of_table(asked: Comparison) -> list[_Run]:
 
 
 def _run_of_table(asked: Comparison, policy: str) -> _Run:
-    follows = asked.assume == "elasticflow"
-    trace = traces.load(
-        asked.trace,
-        profiles=asked.profiles,
-        skip_bad=asked.skip_bad,
-        cap=elasticflow_cap(policy) if follows else no_cap,
-    )
+    assumed = ASSUMED[asked.assume].get(policy, Assumption()) if asked.assume else None
+    trace = _load(asked, assumed)
     if not trace.arrivals:
         raise UserError(f"{asked.trace}: has no jobs")
-    loaning = asked.loaning or registry.load(policy, {}).default_loaning
+    parameters = dict(asked.parameters.get(policy, {}))
+    loaning = asked.loaning or registry.load(policy, parameters).default_loaning
     settings = Settings(
         policy,
+        parameters,
         loaning=loaning if asked.inference else "off",
         loaning_parameters=_smoothed(loaning) if asked.inference else {},
-        costs=elasticflow_costs(policy) if follows else Costs(),
         slot_s=asked.slot_s,
         report_every_s=asked.report_every_s,
     )
+    if assumed is not None:
+        settings = replace(
+            settings,
+            policy_parameters=assumed.parameters_at(asked.slot_s) | parameters,
+            costs=assumed.costs,
+            told=assumed.told,
+            rows_when_told=assumed.rows_when_told,
+        )
     outside = [*pool_of("training", *asked.servers), *_inference(asked, trace.arrivals)]
     return _Run(settings, Scenario(trace.arrivals, outside), trace.skipped)
+
+
+def _load(asked: Comparison, assumed: Assumption | None) -> traces.Trace:
+    if assumed is None:
+        return traces.load(asked.trace, profiles=asked.profiles, skip_bad=asked.skip_bad)
+    return traces.load(
+        asked.trace,
+        profiles=asked.profiles if assumed.work == "iterations" else None,
+        skip_bad=asked.skip_bad,
+        cap=assumed.cap,
+        most_epochs=assumed.most_epochs,
+    )
 
 
 def _inference(asked: Comparison, arrivals: Sequence[Arrival]) -> list[Outside]:
@@ -183,12 +208,16 @@ def _runs_of_journal(asked: Comparison, recorded: journal.Recorded) -> list[_Run
         return [_Run(own, recorded.scenario)]
     outside = [e for e in recorded.scenario.outside if not isinstance(e, PolicySwitched)]
     scenario = replace(recorded.scenario, outside=outside)
-    return [_Run(_under(policy, own), scenario) for policy in asked.policies]
+    return [
+        _Run(_under(policy, own, asked.parameters.get(policy, {})), scenario)
+        for policy in asked.policies
+    ]
 
 
-def _under(policy: str, own: Settings) -> Settings:
+def _under(policy: str, own: Settings, parameters: Mapping[str, object]) -> Settings:
     """The same costs and loaning under another policy, with its own parameters."""
-    return own if policy == own.policy else replace(own, policy=policy, policy_parameters={})
+    known = own.policy_parameters if policy == own.policy else {}
+    return replace(own, policy=policy, policy_parameters={**known, **parameters})
 
 
 def _simulate(run: _Run, watch: Watch) -> Outcome:

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from policies.problem import MIXING
+from raysched.simulator.slots import Told
 
 
 class Scaling(Protocol):
@@ -125,8 +126,9 @@ SCALING_DELAY = Costs(start_s=15.0, resize_s=15.0, shrink_s=0.0, move_s=15.0, pr
 class Settings:
     """How a scenario is run: by which policy and loaning, at which costs.
 
-    `slot_s`: after a decision, all that happens within it is told to the scheduler at its end, as
-    in the simulator of 001's authors (None: at once). `report_every_s`: a job that trains reports
+    `slot_s`: of what happens the scheduler is told at the ends of slots, as `told` says (None: at
+    once). `rows_when_told`: `deadline_ratio_slot` counts ends when they were told, not when they
+    were. `report_every_s`: a job that trains reports
     its epochs before the policy is asked if it has not for this long; 0 keeps the remaining work
     that policies see exact, larger values save time where there are thousands of jobs.
     """
@@ -137,4 +139,6 @@ class Settings:
     loaning_parameters: Mapping[str, object] = field(default_factory=dict)
     costs: Costs = field(default_factory=Costs)
     slot_s: float | None = None
+    told: Told = Told.IN_SLOT
+    rows_when_told: bool = True
     report_every_s: float = 0.0

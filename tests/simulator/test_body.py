@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raysched.events import JobEnded, PolicySwitched, ServerAdded, ServerLost
+from raysched.simulator.slots import Told
 from tests.simulator.scenes import Costs, ended_s, job, simulate, simulator, stretches
 
 AT_ONCE = Costs(at_boundaries=False)
@@ -222,6 +223,19 @@ def test_what_happens_within_a_slot_is_told_at_its_end():
         "b": 210.0,
         "c": 230.0,
     }
+
+
+def test_all_may_be_told_on_a_grid():
+    times = set()
+
+    def sizes(problem):
+        times.add(problem.now_s)
+        return dict.fromkeys(problem.jobs.ids, 1)
+
+    jobs = [job("a", epochs=1, epoch_s=250.0), job("b", 30.0, epochs=1, epoch_s=500.0)]
+    outcome = simulate(jobs, sizes=sizes, slot_s=100.0, told=Told.GRID)
+    assert times == {0.0, 100.0, 300.0, 600.0}
+    assert ended_s(outcome) == {"a": 250.0, "b": 600.0}
 
 
 def test_at_the_end_of_a_slot_policies_see_that_time():

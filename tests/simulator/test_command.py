@@ -51,6 +51,17 @@ def test_policies_are_compared_on_a_table_of_jobs(tmp_path):
     assert "jct_s_mean" in run(*arguments).stdout
 
 
+def test_parameters_are_set_by_policy(tmp_path):
+    """At 50 GPU-seconds a job gives way to one that has had less, where the policy says so."""
+    rows = "a,0,100,bert,9999,64,8,200", "b,10,100,bert,9999,64,8,30"
+    path = table(tmp_path, HEADER, *rows)
+    arguments = [path, "--policy", "tiresias", "--servers", "1x8", "--out", tmp_path, "--json"]
+    whole = json.loads(run(*arguments).stdout)["tiresias"]
+    limited = ["--set", "tiresias.first_limit_gpu_s=50", "--set", "tiresias.review_s=5"]
+    cut = json.loads(run(*arguments, *limited).stdout)["tiresias"]
+    assert (whole["preemption_ratio"], cut["preemption_ratio"]) == (0.0, 0.5)
+
+
 def test_a_journal_is_run_again_beside_what_was_measured(tmp_path):
     journal, _, _ = written(tmp_path / "journal.db")
     journal.close()
@@ -70,6 +81,16 @@ def test_what_is_asked_wrongly_is_named_in_one_line(tmp_path, capsys, monkeypatc
     servers = ("--servers", "2x4")
     assert "nope" in refusal(capsys, monkeypatch, path, *servers, "--policy", "fifo,nope")
     assert "no jobs" in refusal(capsys, monkeypatch, table(tmp_path, HEADER), *servers)
+    fifo = (*servers, "--policy", "fifo,tiresias")
+    assert "names no policy; write POLICY.review_s" in refusal(
+        capsys, monkeypatch, path, *fifo, "--set", "review_s=60"
+    )
+    assert "no parameter 'review'" in refusal(
+        capsys, monkeypatch, path, *fifo, "--set", "tiresias.review=60"
+    )
+    assert "aryl is not simulated" in refusal(
+        capsys, monkeypatch, path, *fifo, "--set", "aryl.seed=1"
+    )
     journal, _, _ = written(tmp_path / "journal.db")
     journal.close()
     assert "leave them out" in refusal(capsys, monkeypatch, tmp_path / "journal.db", *servers)

@@ -45,6 +45,8 @@ def test_with_slots_a_deadline_may_be_met_before_the_scheduler_is_told():
     jobs = [job("a", 0.0, epochs=1, epoch_s=30.0, deadline_s=50.0), job("b", 5.0)]
     found = metrics(simulate(jobs, slot_s=60.0))
     assert (found["deadline_ratio"], found["deadline_ratio_slot"]) == (1.0, 0.0)
+    found = metrics(simulate(jobs, slot_s=60.0, rows_when_told=False))
+    assert (found["deadline_ratio"], found["deadline_ratio_slot"]) == (1.0, 1.0)
 
 
 def test_nothing_is_counted_where_nothing_happened():

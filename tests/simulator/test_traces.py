@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from raysched.simulator import traces
-from raysched.simulator.assume import elasticflow_cap
+from raysched.simulator.assume import ELASTICFLOW
 from raysched.simulator.models import LossPerDoubling
 from raysched.simulator.traces import TraceError, philly
 from raysched.simulator.traces.trace import MOST_EPOCHS
@@ -71,9 +71,16 @@ def test_only_the_authors_own_schedules_know_where_a_model_stops_to_gain(tmp_pat
     path = table(tmp_path, HEADER, "a,0,100,bert,700,64,1,200")
     most = {}
     for policy in ("elasticflow", "fifo"):
-        trace = traces.load(path, cap=elasticflow_cap(policy))
+        trace = traces.load(path, cap=ELASTICFLOW[policy].cap)
         most[policy] = trace.arrivals[0].spec.max_workers
     assert most == {"elasticflow": 8, "fifo": 64}
+
+
+def test_a_job_may_have_an_epoch_for_each_iteration(tmp_path, profiles):
+    path = table(tmp_path, HEADER, "a,0,9000,bert,9999,64,1,9")
+    (a,) = traces.load(path, profiles=profiles, most_epochs=10_000).arrivals
+    assert a.spec.epochs == 9000
+    assert a.epoch_s[0] == pytest.approx(1 / 2)
 
 
 def test_jobs_are_taken_in_the_order_of_arrival(tmp_path):

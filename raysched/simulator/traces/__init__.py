@@ -8,7 +8,7 @@ from raysched.simulator.traces import elasticflow, philly, pollux
 from raysched.simulator.traces.elasticflow import Cap, no_cap
 from raysched.simulator.traces.profiles import Profiles
 from raysched.simulator.traces.rows import TraceError, header
-from raysched.simulator.traces.trace import Trace
+from raysched.simulator.traces.trace import MOST_EPOCHS, Trace
 
 SQLITE = b"SQLite format 3\0"
 
@@ -23,17 +23,22 @@ def is_journal(path: Path) -> bool:
 
 
 def load(
-    path: Path, *, profiles: Path | None = None, skip_bad: bool = False, cap: Cap = no_cap
+    path: Path,
+    *,
+    profiles: Path | None = None,
+    skip_bad: bool = False,
+    cap: Cap = no_cap,
+    most_epochs: int = MOST_EPOCHS,
 ) -> Trace:
     """A table of jobs, packed by gzip or not. Raises `TraceError` naming file, line and column.
 
-    `profiles`: a folder of measured speeds; `cap`: the most GPUs of a job by model and batch, for
-    traces that name these.
+    `profiles`: a folder of measured speeds. For ElasticFlow's tables, `cap`: the most GPUs of a job
+    by model and batch; `most_epochs`: of a job.
     """
     columns = header(path)
     if elasticflow.fits(columns):
         known = None if profiles is None else Profiles.read(profiles)
-        return elasticflow.read(path, known, skip_bad=skip_bad, cap=cap)
+        return elasticflow.read(path, known, skip_bad=skip_bad, cap=cap, most_epochs=most_epochs)
     if philly.fits(columns):
         return philly.read(path, skip_bad=skip_bad)
     if pollux.fits(columns):

@@ -10,7 +10,7 @@ from raysched.simulator.models import Linear
 from raysched.simulator.scenario import Arrival
 from raysched.simulator.traces.profiles import Profiles
 from raysched.simulator.traces.rows import Row, rows
-from raysched.simulator.traces.trace import Trace, in_order, job
+from raysched.simulator.traces.trace import MOST_EPOCHS, Trace, in_order, job
 
 COLUMNS = {"job_id", "model_name", "batch_size", "num_gpu", "duration"}
 """What all variants have; three columns are named in one of two ways."""
@@ -33,7 +33,12 @@ def no_cap(_: str, batch_size: int) -> int:
 
 
 def read(
-    path: Path, profiles: Profiles | None, *, skip_bad: bool = False, cap: Cap = no_cap
+    path: Path,
+    profiles: Profiles | None,
+    *,
+    skip_bad: bool = False,
+    cap: Cap = no_cap,
+    most_epochs: int = MOST_EPOCHS,
 ) -> Trace:
     """Jobs on 1 … `cap` GPUs, each a worker; `requested_workers` is the trace's number of GPUs.
 
@@ -46,6 +51,7 @@ def read(
         asked, iterations = row.whole("num_gpu", least=1), _iterations(row)
         most = min(cap(model, batch_size), batch_size)
         described: dict[str, Any] = {"batch_size": batch_size, "deadline_s": _deadline_s(row)}
+        described["most_epochs"] = most_epochs
         name, at_s = row.text("job_id"), float(row.whole(_named(row, "submission_time")))
         if profiles is None:
             most = max(most, asked)

@@ -33,6 +33,7 @@ def job(
     work: float,
     iterations: int,
     workers: tuple[int, int],
+    most_epochs: int = MOST_EPOCHS,
     **described: Any,
 ) -> Arrival:
     """A job that does `work`, in the scaling's unit, on min … max workers, and whose curve the
@@ -41,7 +42,7 @@ def job(
     Its name is its own, so that what it takes is not told of others: epochs of different jobs are
     different amounts of work. Raises `InvalidJob`.
     """
-    epochs = min(iterations, MOST_EPOCHS)
+    epochs = min(iterations, most_epochs)
     curve = epoch_curve(scaling, work, epochs, workers)
     spec = JobSpec(name, epochs, *workers, profile_epoch_s=curve, **described)
     return Arrival(at_s, name, spec, curve)

@@ -181,3 +181,13 @@ def test_there_is_no_other_reading():
     parameters: dict[str, Any] = {"reading": "exact"}
     with pytest.raises(PolicyError, match="reading is 'exact'; use 'clean' or 'published'"):
         EdfAdmission(**parameters)
+
+
+def test_as_published_plans_have_gpus_back_at_the_end_of_a_slot():
+    jobs = [due("a", epochs=5, within_s=50), due("b", epochs=5, within_s=100)]
+    refused = {}
+    for slot_s in (50.0, 60.0):
+        policy = EdfAdmission(reading="published", slot_s=slot_s)
+        refused[slot_s] = set(decide(jobs, [training(1)], policy=policy).rejected)
+    assert refused == {50.0: set(), 60.0: {"b"}}
+    assert not decide(jobs, [training(1)]).rejected

@@ -80,7 +80,12 @@ def test_no_shares_have_a_smaller_largest_rho(drawn, capacity):
 def test_leases_go_to_those_whose_finish_is_delayed_most():
     """(1000 + 1000 / x) / 2900 = (999 + 1000 / (1 - x)) / 2000 at x = 0.37 for who was served."""
     jobs = [job("served", epochs=100, running=1), job("held", epochs=100)]
-    memory = {"version": 1, "lease_ends_s": 1000, "jobs": {"served": [900, 100, 0.5]}}
+    memory = {
+        "version": 2,
+        "lease_ends_s": 1000,
+        "changed_s": 0,
+        "jobs": {"served": [900, 100, 0.5]},
+    }
     decision, _ = decide(jobs, [training(1)], memory)
     assert (running(decision), decision.review_at_s) == ({"held"}, 1240)
     assert str(decision.allocations["held"].reason) == (
@@ -142,3 +147,13 @@ def test_always_holds(before, after):
 def test_parameters_make_sense():
     with pytest.raises(PolicyError, match="lease_s is 0; use a positive number of seconds"):
         Themis(lease_s=0)
+
+
+def test_as_published_rho_divides_by_epochs_and_not_by_their_seconds():
+    """Both have 100 s to go, which is the same 1/m; in epochs b's is longer, so its rho is less."""
+    jobs = [job("b", epoch_s=1.0, epochs=100), job("a", epoch_s=50.0, epochs=2)]
+    case = problem(jobs, [training(1)])
+    decision, memory = Themis(reading="published").decide(case, NO_MEMORY)
+    assert running(decision) == {"a"}
+    assert running(Themis().decide(case, NO_MEMORY)[0]) == {"b"}
+    assert memory["changed_s"] == case.now_s

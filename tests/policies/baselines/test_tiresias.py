@@ -151,3 +151,27 @@ def test_no_job_waits_for_one_of_more_service_whose_gpus_it_could_use(case):
 def test_parameters_make_sense(parameters, error):
     with pytest.raises(PolicyError, match=error):
         Tiresias(**parameters)
+
+
+def published(case, memory=NO_MEMORY):
+    return Tiresias(reading="published").decide(case, memory)
+
+
+def test_as_published_who_sinks_goes_behind_those_that_wait_below():
+    case = served([job("a", running=1), job("b"), job("c")], [training(1)], [3249, 4000, 0])
+    decision, memory = published(case, {"version": "published 1", "queues": [["a", "c"], ["b"]]})
+    assert sizes(decision) == {"a": 1, "b": 0, "c": 0}
+    assert decision.review_at_s == case.now_s + 240
+    sunk = served([job("a", running=1), job("b")], [training(1)], [3250, 4000])
+    decision, memory = published(sunk, {"version": "published 1", "queues": [["a"], ["b"]]})
+    assert sizes(decision) == {"a": 0, "b": 1}
+    assert memory["queues"] == [[], ["b", "a"], []]
+    assert sizes(decide(sunk)) == {"a": 1, "b": 0}
+
+
+def test_as_published_seconds_are_taken_off_the_limit():
+    """After 100 s on 4 GPUs, 400 GPU-seconds: the limit comes in 712.5 s, the review in 788."""
+    case = served([job("a", 4, running=4)], [training(4)], [400])
+    assert published(case)[0].review_at_s == case.now_s + 788
+    with pytest.raises(PolicyError, match="promote_after"):
+        Tiresias(reading="published", promote_after=2.0)
