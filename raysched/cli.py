@@ -281,7 +281,9 @@ def demo(policy: str, out: Path, seed: int, quick: bool, as_json: bool) -> None:
 @click.option("--loaning", help="Whether they are lent; default: the policy's or journal's own.")
 @click.option("--profiles", type=click.Path(path_type=Path), help="Folder of measured speeds.")
 @click.option("--slot", type=float, metavar="SECONDS", help="Tell events at the ends of slots.")
-@click.option("--assume", type=click.Choice(["elasticflow"]), help="Count as its simulator.")
+@click.option(
+    "--assume", type=click.Choice(["elasticflow", "pollux"]), help="Count as its simulator."
+)
 @click.option(
     "--report-every",
     default=0.0,

@@ -52,7 +52,8 @@ class Assumption:
 
     `parameters` of the policy, of which `slot` is the length of a slot. `work`: jobs run their
     iterations at the speeds measured, or their duration on the trace's GPUs. `told`,
-    `rows_when_told` and `costs` are those of `Settings`; `cap` is the most GPUs of a job.
+    `rows_when_told` and `costs` are those of `Settings`; `cap` is the most GPUs of a job. `slot_s`:
+    of slots where nobody says how long they are.
     """
 
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -63,6 +64,7 @@ class Assumption:
     costs: Costs = _FREE
     cap: Cap = no_cap
     most_epochs: int = MOST_EPOCHS
+    slot_s: float | None = None
 
     def parameters_at(self, slot_s: float | None) -> dict[str, object]:
         """The policy's parameters where slots are that long (None: there are none)."""
@@ -93,5 +95,23 @@ edf_elastic are the paper's, not that simulator's readings of them: there jobs h
 the end of a whole slot, arrivals are admitted all or none, and spare GPUs go where they save least.
 """
 
-ASSUMED: Mapping[str, Mapping[str, Assumption]] = {"elasticflow": ELASTICFLOW}
+_RESTARTS = replace(_FREE, start_s=30.0, resize_s=30.0, move_s=30.0, preempted_s=30.0)
+
+POLLUX: Mapping[str, Assumption] = {
+    "tiresias": Assumption(
+        {"first_limit_gpu_s": 57_600.0, "second_limit_gpu_s": None},
+        slot="review_s",
+        told=Told.GRID,
+        costs=_RESTARTS,
+        slot_s=60.0,
+    ),
+    "optimus": Assumption(slot="interval_s", told=Told.GRID, costs=_RESTARTS, slot_s=60.0),
+}
+"""Pollux's authors' simulator: every 60 s, and a start or any change takes 30 s.
+
+Departures: a new placement is the best fit, there it begins where most GPUs are free; service is
+counted without restarts; and the first arrival, not its clock, is when slots begin.
+"""
+
+ASSUMED: Mapping[str, Mapping[str, Assumption]] = {"elasticflow": ELASTICFLOW, "pollux": POLLUX}
 """By whose simulator it is."""

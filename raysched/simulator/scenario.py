@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from raysched.events import (
     DemandObserved,
@@ -30,18 +31,24 @@ Outside = (
 operator chooses."""
 
 
+PlacedS: TypeAlias = Callable[[tuple[int, ...], int], float]
+"""Seconds of an epoch by workers on each server and global batch size."""
+
+
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """A job of a trace. What the scheduler is told stands in `spec`; `epoch_s` is what an epoch
     really takes on min … max workers, on GPUs of rate 1: of each admissible batch size after the
-    other, inf where it does not fit on so many workers. Once `fails_epochs` are done, part of one
-    among them, its code raises (None: it does not)."""
+    other, inf where it does not fit on so many workers; or `placed_s`, where it matters how these
+    stand. Once `fails_epochs` are done, part of one among them, its code raises (None: it does
+    not)."""
 
     at_s: float
     job: str
     spec: JobSpec
     epoch_s: tuple[float, ...]
     fails_epochs: float | None = None
+    placed_s: PlacedS | None = None
 
     def __post_init__(self) -> None:
         needed = self._sizes * len(self.spec.admissible)
@@ -51,6 +58,12 @@ class Arrival:
     @property
     def _sizes(self) -> int:
         return self.spec.max_workers - self.spec.min_workers + 1
+
+    def seconds_on(self, servers: Mapping[str, int], batch_size: int) -> float:
+        """What an epoch really takes on workers that stand so (server -> workers)."""
+        if self.placed_s is None:
+            return self.seconds(sum(servers.values()), batch_size)
+        return self.placed_s(tuple(servers.values()), batch_size)
 
     def seconds(self, workers: int, batch_size: int) -> float:
         """What an epoch really takes on so many workers with this global batch."""

@@ -52,7 +52,7 @@ class Training:
     @property
     def epoch_s(self) -> float:
         """Seconds that an epoch takes on these workers."""
-        seconds = self.progress.arrival.seconds(self.grant.workers, self.grant.batch_size)
+        seconds = self.progress.arrival.seconds_on(self.grant.servers, self.grant.batch_size)
         return seconds / self.rate
 
     @property

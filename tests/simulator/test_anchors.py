@@ -19,6 +19,7 @@ WITHIN = 0.03
 """Of the jobs, by which a ratio of deadlines met may differ."""
 
 FIRST_25 = {"edf": 0.08, "gandiva": 0.20, "tiresias": 0.32, "themis": 0.28}
+FIRST_40_JCT_S = {"tiresias": 1704.1, "optimus": 1652.9}
 ALL_195 = {"edf": 0.087, "tiresias": 0.462}
 
 
@@ -50,3 +51,18 @@ def test_elasticflows_baselines_meet_as_many_deadlines(trace, servers, figures, 
 def test_elasticflow_meets_at_least_as_many_deadlines(slot_s, least, tmp_path):
     found = ratios("traces/195job.csv", ServerSet(16, 8), ["elasticflow"], tmp_path, slot_s)
     assert found["elasticflow"] >= least
+
+
+def test_polluxs_baselines_take_as_long(tmp_path):
+    rows = (DATA / "pollux" / "workloads" / "workload-6.csv").read_text().splitlines()
+    (tmp_path / "first40.csv").write_text("\n".join(rows[:41]) + "\n")
+    asked = Comparison(
+        trace=tmp_path / "first40.csv",
+        policies=tuple(FIRST_40_JCT_S),
+        servers=(ServerSet(16, 4),),
+        profiles=DATA / "pollux" / "profiles_g4dn_T4.tar.gz",
+        assume="pollux",
+    )
+    found = compare(asked, tmp_path).metrics
+    jct_s = {policy: found[policy]["jct_s_mean"] for policy in FIRST_40_JCT_S}
+    assert jct_s == pytest.approx(FIRST_40_JCT_S, rel=0.05)

@@ -1,6 +1,7 @@
 """Tables of jobs, row by row: what a row becomes, and what a bad one says."""
 
 import gzip
+import tarfile
 
 import pytest
 
@@ -118,6 +119,7 @@ PLACEMENTS = """placement,local_bsz,step_time,sync_time
 1,10,1.0,0.0
 1,20,2.0,0.0
 11,10,9.0,8.0
+11,20,9.5,8.0
 2,10,1.5,0.5
 2,20,2.5,0.5
 """
@@ -128,23 +130,41 @@ def applications(tmp_path):
     folder = tmp_path / "applications"
     (folder / "net").mkdir(parents=True)
     (folder / "net" / "placements.csv").write_text(PLACEMENTS)
-    (folder / "net" / "validation-40.csv").write_text("progress,iteration\n5,100\n9,300\n")
+    # Of the initial batch an epoch is 1000 iterations. At twice the batch the gain of one is first
+    # (3 + 1) / (3 / 2 + 1) = 1.6, then (1 + 1) / (1 / 2 + 1) = 4 / 3.
+    columns = "progress,iteration,grad_sqr,grad_var\n"
+    gradients = "1000,{0},1,3\n2000,{1},1,1\n"
+    (folder / "net" / "validation-20.csv").write_text(columns + gradients.format(1000, 2000))
+    (folder / "net" / "validation-40.csv").write_text(columns + gradients.format(600, 1300))
     return folder
 
 
-def test_a_row_of_pollux_runs_the_iterations_of_its_validation(tmp_path, applications):
+def test_a_row_of_pollux_runs_the_iterations_that_its_progress_takes(tmp_path, applications):
     path = table(tmp_path, POLLUX, "net-0,107,net,6,40")
     (a,) = traces.load(path, profiles=applications).arrivals
+    iterations = round(1000 / 1.6 + 1000 / (4 / 3))
+    assert (a.spec.epochs, a.spec.requested_workers, a.at_s) == (iterations, 2, 0.0)
     # On one GPU 40 samples are two steps of 20, one synchronised; on two packed ones a step.
-    assert [s * a.spec.epochs / 300 for s in a.epoch_s] == pytest.approx([4.0, 2.5])
-    assert (a.spec.epochs, a.spec.requested_workers, a.at_s) == (300, 2, 0.0)
+    assert a.epoch_s == pytest.approx((4.0, 2.5))
+    assert a.seconds_on({"t1": 2}, 40) == pytest.approx(2.5)
+    assert a.seconds_on({"t1": 1, "t2": 1}, 40) == pytest.approx(9.5)
+
+
+def test_profiles_of_pollux_may_be_packed(tmp_path, applications):
+    path = table(tmp_path, POLLUX, "net-0,107,net,6,40")
+    with tarfile.open(tmp_path / "profiles.tar.gz", "w:gz") as packed:
+        packed.add(applications / "net", "net")
+    (a,) = traces.load(path, profiles=tmp_path / "profiles.tar.gz").arrivals
+    assert a.epoch_s == pytest.approx((4.0, 2.5))
+    with pytest.raises(TraceError, match="is no folder of profiles"):
+        traces.load(path, profiles=path)
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         ("net-0,107,other,6,40", "line 2: application 'other' has no profile in .*: net"),
-        ("net-0,107,net,6,80", "line 2: batch_size 80 was not validated for net: 40 were"),
+        ("net-0,107,net,6,80", "line 2: batch_size 80 was not validated for net: 20, 40 were"),
     ],
 )
 def test_a_bad_row_of_pollux_is_named(tmp_path, applications, row, message):
