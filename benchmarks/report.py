@@ -32,8 +32,8 @@ def text(decisions: Mapping[str, Result], start_s: Mapping[str, float]) -> str:
     """All of it, as markdown that reads well on a terminal."""
     compared = [(name, row) for name, row in decisions.items() if "ratio" in row]
     parts = [
-        _table(_DECISIONS, [_decision(name, row) for name, row in decisions.items()]),
-        _table(_COMPARED, [_compared(name, row) for name, row in compared]),
+        table(_DECISIONS, [_decision(name, row) for name, row in decisions.items()]),
+        table(_COMPARED, [_compared(name, row) for name, row in compared]),
         _growth_table(growth(decisions)),
     ]
     if start_s:
@@ -58,7 +58,7 @@ def _growth_table(by_policy: Mapping[str, Mapping[int, float]]) -> str:
     jobs = sorted({count for by_jobs in by_policy.values() for count in by_jobs})
     header = ("whole decision, median ms", *(f"{count:,} jobs" for count in jobs))
     rows = [(name, *map(_number, by_jobs.values())) for name, by_jobs in by_policy.items()]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _decision(name: str, result: Result) -> Sequence[str]:
@@ -92,7 +92,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns aligned; empty without rows."""
     if not rows:
         return ""

@@ -98,7 +98,7 @@ def reach_boundary(state: State, job: Job) -> list[Action]:
     elsewhere may not be free yet, and the server is needed.
     """
     actions: list[Action] = []
-    if job.running is not None:
+    if job.running is not None and job.running.batch_size != job.batch_size:
         job.running = replace(job.running, batch_size=job.batch_size)
     if job.offer is None and _stands_on_reclaimed(state, job):
         actions = _offer(state, job, _what_remains(state, job), keep_wanted=True)

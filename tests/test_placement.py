@@ -1,5 +1,6 @@
 """Placement: best fit decreasing, groups on loaned servers, standing workers, gangs."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from policies.problem import PlacementRule
 from raysched import placement
 from raysched.placement import base_demands
-from raysched.placement_problem import Wanted
+from raysched.placement_problem import Placed, Wanted
 from tests.builders import Room, rooms_of, server_ids
 from tests.strategies import servers, typed_servers
 
@@ -375,3 +376,18 @@ def test_base_demands_and_flexible_ones_make_up_all_workers(scene):
     for job, base in zip(jobs, bases, strict=True):
         assert sum(base.values()) == min(job.min_workers, sum(job.standing.values()))
         assert all(0 < there <= job.standing[server] for server, there in base.items())
+
+
+@given(scenes())
+def test_who_stays_whole_need_not_be_placed(scene):
+    jobs, rooms = scene
+    jobs = [
+        replace(job, rule=PlacementRule.PACK) if job.rule is PlacementRule.BUDDY else job
+        for job in jobs
+    ]
+    stay = [job for job in jobs if job.workers == job.min_workers == sum(job.standing.values())]
+    settled = Counter()
+    for job in stay:
+        settled.update(job.standing)
+    others = placement.place([job for job in jobs if job not in stay], rooms_of(rooms, settled))
+    assert place(jobs, rooms) == others | {job.job: Placed(job.standing) for job in stay}

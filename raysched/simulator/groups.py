@@ -278,7 +278,8 @@ class WorkerGroups:
         elif job.running is not None and job.running.batch_size != training.grant.batch_size:
             self._agenda.strike(training.end)
             training.progress.done = done
-            training.grant, training.from_s, training.paused_s = job.running, now_s, 0.0
+            training.stand_on(job.running)
+            training.from_s, training.paused_s = now_s, 0.0
             self._expect_end(training)
             self._expect_report(training)
 

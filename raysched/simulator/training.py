@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from raysched.actions import Grant
 from raysched.simulator.scenario import Arrival
@@ -37,6 +37,7 @@ class Training:
     paused_s: float = 0.0
     at_boundary: bool = False  # it leaves, or changes its batch, at a boundary on the agenda
     report_s: float = 0.0  # before then it has nothing to report
+    epoch_s: float = field(init=False)  # seconds that an epoch takes on these workers
     end: int = 0  # the entry of its end on the agenda
 
     @property
@@ -49,11 +50,14 @@ class Training:
         """Epochs of the whole job."""
         return self.progress.arrival.spec.epochs
 
-    @property
-    def epoch_s(self) -> float:
-        """Seconds that an epoch takes on these workers."""
-        seconds = self.progress.arrival.seconds_on(self.grant.servers, self.grant.batch_size)
-        return seconds / self.rate
+    def __post_init__(self) -> None:
+        self.stand_on(self.grant)
+
+    def stand_on(self, grant: Grant) -> None:
+        """Train by this grant, on as many workers, maybe with another batch."""
+        self.grant = grant
+        seconds = self.progress.arrival.seconds_on(grant.servers, grant.batch_size)
+        self.epoch_s = seconds / self.rate
 
     @property
     def fails(self) -> bool:

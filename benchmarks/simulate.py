@@ -1,0 +1,220 @@
+"""How fast the simulator is: whole traces, and how its time grows with the number of jobs.
+
+    python -m benchmarks.simulate [--json] [--traces DIR] [--quick] [--out DIR]
+
+Each case runs in a process of its own, so that its memory is its own. Imports, compiled kernels and
+the reading of the trace are not counted. A case whose trace is not there is skipped, and said to
+be. A target that is missed is said in the table, and does not fail the run: machines differ.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks import picture, report
+from benchmarks.decide import INTERRUPTED
+from raysched.simulator import traces
+from raysched.simulator.assume import elasticflow_cap, elasticflow_costs
+from raysched.simulator.body import Simulator
+from raysched.simulator.models import Costs, Settings
+from raysched.simulator.scenario import Scenario, training_servers
+
+TRACES = Path("../shared/data")
+PHILLY = "philly/philly_pollux.csv.gz"
+A100 = "elasticflow/throughputs_A100"
+
+WARM_UP_JOBS = 10
+QUICK_JOBS = 2000
+GROWTH = (1000, 5000, 20_000, 80_000)
+MIB = 1024  # of the KiB in which Linux tells memory
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A trace under one policy on so many servers of 8 GPUs, and what it may take."""
+
+    name: str
+    trace: str  # under the folder of traces
+    policy: str
+    servers: int
+    target_cpu_s: float | None = None
+    jobs: int | None = None  # the first of the trace; None: all
+    slot_s: float | None = None  # with slots it is run as 001's authors do
+    report_every_s: float = 0.0
+
+
+Result = dict[str, Any]
+"""A case as JSON."""
+
+_COLUMNS = ("case", "jobs", "CPU s", "events/s", "decisions/s", "peak MiB", "target", "met")
+
+
+def cases() -> list[Case]:
+    """Whole traces, each with its target."""
+    philly = Case("philly-fifo", PHILLY, "fifo", 310, 120, report_every_s=600)
+    of_195 = Case("195job", "elasticflow/traces/195job.csv", "elasticflow", 16, 1, slot_s=240)
+    cluster01 = "elasticflow/traces/cluster01.csv.gz"
+    return [
+        of_195,
+        Case("cluster01", cluster01, "elasticflow", 64, 60, slot_s=60),
+        philly,
+        replace(philly, name="philly-tiresias", policy="tiresias"),
+    ]
+
+
+def growth() -> list[Case]:
+    """More and more of Philly's jobs."""
+    return [
+        Case(f"philly-fifo-{jobs}", PHILLY, "fifo", 310, jobs=jobs, report_every_s=600)
+        for jobs in GROWTH
+    ]
+
+
+def quick(case: Case) -> Case:
+    """At most the first jobs of it, and no target."""
+    jobs = QUICK_JOBS if case.jobs is None else min(case.jobs, QUICK_JOBS)
+    return replace(case, jobs=jobs, target_cpu_s=None)
+
+
+def measure(case: Case, folder: Path) -> Result:
+    """Run a case; in this process, whose peak of memory is then taken for the case's."""
+    scenario, settings = _posed(case, folder)
+    few = replace(scenario, arrivals=scenario.arrivals[:WARM_UP_JOBS])
+    Simulator(few, settings).run()  # what only a first run loads or compiles is not counted
+    began_s = time.process_time()
+    outcome = Simulator(scenario, settings).run()
+    cpu_s = time.process_time() - began_s
+    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "jobs": len(scenario.arrivals),
+        "cpu_s": round(cpu_s, 2),
+        "events_per_s": round(outcome.history.events / cpu_s),
+        "decisions_per_s": round(len(outcome.decision_s) / cpu_s),
+        "peak_mib": peak_kib // MIB,
+        "target_cpu_s": case.target_cpu_s,
+        "met": None if case.target_cpu_s is None else cpu_s <= case.target_cpu_s,
+    }
+
+
+def _posed(case: Case, folder: Path) -> tuple[Scenario, Settings]:
+    slots = case.slot_s is not None
+    profiles = folder / A100 if slots else None
+    cap = elasticflow_cap(case.policy) if slots else traces.elasticflow.no_cap
+    trace = traces.load(folder / case.trace, profiles=profiles, cap=cap)
+    settings = Settings(
+        case.policy,
+        costs=elasticflow_costs(case.policy) if slots else Costs(),
+        slot_s=case.slot_s,
+        report_every_s=case.report_every_s,
+    )
+    return Scenario(trace.arrivals[: case.jobs], training_servers(case.servers, 8)), settings
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@click.option(
+    "--traces",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=TRACES,
+    show_default=True,
+    help="Folder of the traces.",
+)
+@click.option("--quick", "is_quick", is_flag=True, help=f"{QUICK_JOBS:,} jobs of each at most.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out/benchmarks"),
+    show_default=True,
+    help="Where simulate.json and simulate.png are written.",
+)
+def main(as_json: bool, folder: Path, is_quick: bool, out: Path) -> None:
+    """How fast the simulator is: whole traces, and how its time grows with the number of jobs."""
+    try:
+        bench([*cases()], growth(), folder, out, as_json=as_json, is_quick=is_quick)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def bench(
+    whole: Sequence[Case],
+    grown: Sequence[Case],
+    folder: Path,
+    out: Path,
+    *,
+    as_json: bool,
+    is_quick: bool,
+) -> None:
+    """Measure, write and print."""
+    if is_quick:
+        whole = [quick(case) for case in whole]
+        grown = [case for case in grown if (case.jobs or 0) <= QUICK_JOBS]
+    results = _measured([*whole, *grown], folder)
+    names = {case.name for case in grown}
+    by_jobs = {r["jobs"]: r["cpu_s"] for name, r in results.items() if name in names and r}
+    document = {"cases": results, "machine": report.machine()}
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "simulate.json").write_text(json.dumps(document, indent=2) + "\n")
+    if len(by_jobs) > 1:
+        _draw(by_jobs, out / "simulate.png")
+    click.echo(json.dumps(document, indent=2) if as_json else text(results))
+
+
+def _measured(chosen: Sequence[Case], folder: Path) -> dict[str, Result | None]:
+    """Each case's result by its name, None where its trace is not there."""
+    results: dict[str, Result | None] = {}
+    fresh = multiprocessing.get_context("spawn")
+    for number, case in enumerate(chosen, 1):
+        click.echo(f"{number}/{len(chosen)} {case.name}", err=True)
+        if not (folder / case.trace).is_file():
+            click.echo(f"skipped: {folder / case.trace} is not here; pass --traces", err=True)
+            results[case.name] = None
+            continue
+        with fresh.Pool(1) as alone:
+            results[case.name] = asdict(case) | alone.apply(measure, (case, folder))
+    return results
+
+
+def text(results: dict[str, Result | None]) -> str:
+    """The table, as markdown that reads well on a terminal."""
+    return report.table(_COLUMNS, [_row(name, result) for name, result in results.items()])
+
+
+def _row(name: str, result: Result | None) -> Sequence[str]:
+    if result is None:
+        return (name, *["–"] * (len(_COLUMNS) - 2), "skipped")
+    target = result["target_cpu_s"]
+    return (
+        name,
+        f"{result['jobs']:,}",
+        f"{result['cpu_s']:.3g}",
+        f"{result['events_per_s']:,}",
+        f"{result['decisions_per_s']:,}",
+        f"{result['peak_mib']:,}",
+        "–" if target is None else f"≤ {target:g} s",
+        {None: "–", True: "yes", False: "NO"}[result["met"]],
+    )
+
+
+def _draw(by_jobs: dict[int, float], path: Path) -> None:
+    """CPU seconds by number of jobs, beside a line in proportion to them."""
+    most = max(by_jobs)
+    lines = {
+        "Philly's jobs under fifo, on 2,480 GPUs": by_jobs,
+        "in proportion": {jobs: by_jobs[most] * jobs / most for jobs in by_jobs},
+    }
+    picture.draw(lines, path, jobs_are="jobs", time_is="simulation, CPU seconds")
+
+
+if __name__ == "__main__":
+    main()
