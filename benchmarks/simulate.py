@@ -24,9 +24,9 @@ import click
 from benchmarks import picture, report
 from benchmarks.decide import INTERRUPTED
 from raysched.simulator import traces
-from raysched.simulator.assume import elasticflow_cap, elasticflow_costs
+from raysched.simulator.assume import ELASTICFLOW
 from raysched.simulator.body import Simulator
-from raysched.simulator.models import Costs, Settings
+from raysched.simulator.models import Settings
 from raysched.simulator.scenario import Scenario, training_servers
 
 TRACES = Path("../shared/data")
@@ -109,14 +109,12 @@ def measure(case: Case, folder: Path) -> Result:
 def _posed(case: Case, folder: Path) -> tuple[Scenario, Settings]:
     slots = case.slot_s is not None
     profiles = folder / A100 if slots else None
-    cap = elasticflow_cap(case.policy) if slots else traces.elasticflow.no_cap
+    settings = Settings(case.policy, slot_s=case.slot_s, report_every_s=case.report_every_s)
+    cap = traces.elasticflow.no_cap
+    if slots:
+        assumed = ELASTICFLOW[case.policy]
+        settings, cap = assumed.applied(settings), assumed.cap
     trace = traces.load(folder / case.trace, profiles=profiles, cap=cap)
-    settings = Settings(
-        case.policy,
-        costs=elasticflow_costs(case.policy) if slots else Costs(),
-        slot_s=case.slot_s,
-        report_every_s=case.report_every_s,
-    )
     return Scenario(trace.arrivals[: case.jobs], training_servers(case.servers, 8)), settings
 
 

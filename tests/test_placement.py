@@ -386,7 +386,7 @@ def test_who_stays_whole_need_not_be_placed(scene):
         for job in jobs
     ]
     stay = [job for job in jobs if job.workers == job.min_workers == sum(job.standing.values())]
-    settled = Counter()
+    settled = Counter[str]()
     for job in stay:
         settled.update(job.standing)
     others = placement.place([job for job in jobs if job not in stay], rooms_of(rooms, settled))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from raysched.simulator.models import Costs
+from raysched.simulator.models import Costs, Settings
 from raysched.simulator.slots import Told
 from raysched.simulator.traces.elasticflow import Cap, no_cap
 from raysched.simulator.traces.trace import MOST_EPOCHS
@@ -66,10 +66,18 @@ class Assumption:
     most_epochs: int = MOST_EPOCHS
     slot_s: float | None = None
 
-    def parameters_at(self, slot_s: float | None) -> dict[str, object]:
-        """The policy's parameters where slots are that long (None: there are none)."""
-        own = {self.slot: slot_s} if self.slot and slot_s is not None else {}
-        return {**self.parameters, **own}
+    def applied(self, asked: Settings) -> Settings:
+        """These settings as that simulator has them; parameters that were asked for stand."""
+        slot_s = self.slot_s if asked.slot_s is None else asked.slot_s
+        of_slot = {self.slot: slot_s} if self.slot and slot_s is not None else {}
+        return replace(
+            asked,
+            policy_parameters={**self.parameters, **of_slot, **asked.policy_parameters},
+            slot_s=slot_s,
+            costs=self.costs,
+            told=self.told,
+            rows_when_told=self.rows_when_told,
+        )
 
 
 _PUBLISHED = {"reading": "published"}

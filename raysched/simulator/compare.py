@@ -158,15 +158,7 @@ def _run_of_table(asked: Comparison, policy: str) -> _Run:
         report_every_s=asked.report_every_s,
     )
     if assumed is not None:
-        slot_s = assumed.slot_s if asked.slot_s is None else asked.slot_s
-        settings = replace(
-            settings,
-            policy_parameters=assumed.parameters_at(slot_s) | parameters,
-            slot_s=slot_s,
-            costs=assumed.costs,
-            told=assumed.told,
-            rows_when_told=assumed.rows_when_told,
-        )
+        settings = assumed.applied(settings)
     outside = [*pool_of("training", *asked.servers), *_inference(asked, trace.arrivals)]
     return _Run(settings, Scenario(trace.arrivals, outside), trace.skipped)
 
