@@ -23,14 +23,14 @@ import click
 
 from benchmarks import picture, report
 from benchmarks.decide import INTERRUPTED
-from raysched.simulator import traces
-from raysched.simulator.assume import ELASTICFLOW
 from raysched.simulator.body import Simulator
+from raysched.simulator.compare import Comparison, run_of_table
 from raysched.simulator.models import Settings
-from raysched.simulator.scenario import Scenario, training_servers
+from raysched.simulator.scenario import Scenario, ServerSet
 
 TRACES = Path("../shared/data")
 PHILLY = "philly/philly_pollux.csv.gz"
+_ELASTICFLOW = "elasticflow/traces/{}"
 A100 = "elasticflow/throughputs_A100"
 
 WARM_UP_JOBS = 10
@@ -49,7 +49,8 @@ class Case:
     servers: int
     target_cpu_s: float | None = None
     jobs: int | None = None  # the first of the trace; None: all
-    slot_s: float | None = None  # with slots it is run as 001's authors do
+    slot_s: float | None = None
+    assume: str = ""  # as whose simulator to count
     report_every_s: float = 0.0
 
 
@@ -61,12 +62,13 @@ _COLUMNS = ("case", "jobs", "CPU s", "events/s", "decisions/s", "peak MiB", "tar
 
 def cases() -> list[Case]:
     """Whole traces, each with its target."""
+    of_195 = Case("195job", _ELASTICFLOW.format("195job.csv"), "elasticflow", 16, 1)
+    of_195 = replace(of_195, slot_s=240, assume="elasticflow")
+    cluster01 = _ELASTICFLOW.format("cluster01.csv.gz")
     philly = Case("philly-fifo", PHILLY, "fifo", 310, 120, report_every_s=600)
-    of_195 = Case("195job", "elasticflow/traces/195job.csv", "elasticflow", 16, 1, slot_s=240)
-    cluster01 = "elasticflow/traces/cluster01.csv.gz"
     return [
         of_195,
-        Case("cluster01", cluster01, "elasticflow", 64, 60, slot_s=60),
+        replace(of_195, name="cluster01", trace=cluster01, servers=64, slot_s=60, target_cpu_s=60),
         philly,
         replace(philly, name="philly-tiresias", policy="tiresias"),
     ]
@@ -107,15 +109,17 @@ def measure(case: Case, folder: Path) -> Result:
 
 
 def _posed(case: Case, folder: Path) -> tuple[Scenario, Settings]:
-    slots = case.slot_s is not None
-    profiles = folder / A100 if slots else None
-    settings = Settings(case.policy, slot_s=case.slot_s, report_every_s=case.report_every_s)
-    cap = traces.elasticflow.no_cap
-    if slots:
-        assumed = ELASTICFLOW[case.policy]
-        settings, cap = assumed.applied(settings), assumed.cap
-    trace = traces.load(folder / case.trace, profiles=profiles, cap=cap)
-    return Scenario(trace.arrivals[: case.jobs], training_servers(case.servers, 8)), settings
+    """What `raysched simulate` would run."""
+    asked = Comparison(
+        folder / case.trace,
+        servers=(ServerSet(case.servers, 8),),
+        profiles=folder / A100 if case.assume else None,
+        slot_s=case.slot_s,
+        report_every_s=case.report_every_s,
+        assume=case.assume,
+    )
+    run = run_of_table(asked, case.policy)
+    return replace(run.scenario, arrivals=run.scenario.arrivals[: case.jobs]), run.settings
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -75,7 +75,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
     """One policy on one scenario."""
 
     settings: Settings
@@ -132,17 +132,18 @@ def _check_policies(asked: Comparison) -> None:
         loaning_registry.load(asked.loaning, {})
 
 
-def _runs_of_table(asked: Comparison) -> list[_Run]:
+def _runs_of_table(asked: Comparison) -> list[Run]:
     if not asked.servers:
         raise UserError(f"--servers: {asked.trace} names no servers; pass some, such as 16x8")
     if bool(asked.inference) != (asked.demand is not None):
         raise UserError("--inference, --demand: an inference pool needs both")
     if not asked.inference and (asked.loaning or asked.peak_replicas is not None):
         raise UserError("--inference: without such servers there is none to lend; pass some")
-    return [_run_of_table(asked, policy) for policy in asked.policies or ("fifo",)]
+    return [run_of_table(asked, policy) for policy in asked.policies or ("fifo",)]
 
 
-def _run_of_table(asked: Comparison, policy: str) -> _Run:
+def run_of_table(asked: Comparison, policy: str) -> Run:
+    """What one policy runs on a table of jobs. Raises `UserError`, also for a bad table."""
     assumed = ASSUMED[asked.assume].get(policy, Assumption()) if asked.assume else None
     trace = _load(asked, assumed)
     if not trace.arrivals:
@@ -160,7 +161,7 @@ def _run_of_table(asked: Comparison, policy: str) -> _Run:
     if assumed is not None:
         settings = assumed.applied(settings)
     outside = [*pool_of("training", *asked.servers), *_inference(asked, trace.arrivals)]
-    return _Run(settings, Scenario(trace.arrivals, outside), trace.skipped)
+    return Run(settings, Scenario(trace.arrivals, outside), trace.skipped)
 
 
 def _load(asked: Comparison, assumed: Assumption | None) -> traces.Trace:
@@ -191,7 +192,7 @@ def _smoothed(loaning: str) -> dict[str, object]:
     return {"smooth_s": EVERY_S} if "smooth_s" in known else {}
 
 
-def _runs_of_journal(asked: Comparison, recorded: journal.Recorded) -> list[_Run]:
+def _runs_of_journal(asked: Comparison, recorded: journal.Recorded) -> list[Run]:
     """The journal's own policy with whatever its operators switched, or others from the start."""
     if asked.servers or asked.inference or asked.demand:
         raise UserError("--servers, --inference, --demand: a journal names its own; leave them out")
@@ -199,11 +200,11 @@ def _runs_of_journal(asked: Comparison, recorded: journal.Recorded) -> list[_Run
     if asked.loaning:
         own = replace(own, loaning=asked.loaning, loaning_parameters={})
     if not asked.policies:
-        return [_Run(own, recorded.scenario)]
+        return [Run(own, recorded.scenario)]
     outside = [e for e in recorded.scenario.outside if not isinstance(e, PolicySwitched)]
     scenario = replace(recorded.scenario, outside=outside)
     return [
-        _Run(_under(policy, own, asked.parameters.get(policy, {})), scenario)
+        Run(_under(policy, own, asked.parameters.get(policy, {})), scenario)
         for policy in asked.policies
     ]
 
@@ -214,7 +215,7 @@ def _under(policy: str, own: Settings, parameters: Mapping[str, object]) -> Sett
     return replace(own, policy=policy, policy_parameters={**known, **parameters})
 
 
-def _simulate(run: _Run, watch: Watch) -> Outcome:
+def _simulate(run: Run, watch: Watch) -> Outcome:
     total = len(run.scenario.arrivals)
 
     def look(engine: Engine) -> None:
