@@ -71,7 +71,7 @@ class PriceRange:
         need_i = instance_slots_i sum_r demand_i^r. `fastest` and `latest` are the utilities of
         the earliest and the last completion.
         """
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             worth = np.where(demand > 0, fastest[:, None] / demand, 0.0)
         need = instance_slots * demand.sum(axis=1)
         pays = need > 0

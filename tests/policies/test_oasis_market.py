@@ -88,6 +88,12 @@ def test_an_empty_population_has_prices_too():
     assert (low == high).all()
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_job_worth_nothing_that_wants_nothing_of_a_resource_sets_no_price():
+    prices = PriceRange.of(np.zeros(1), np.zeros(1), np.array([[1.0, 0.0]]), np.ones(1))
+    assert prices.high.tolist() == [0.0, 0.0]
+
+
 @pytest.mark.parametrize("reading", ["work", "fewest"])
 def test_the_readings_of_the_parameter_servers_price(reading):
     jobs = ps_jobs(epochs=8, chunks=1, ps=(0.0, 4.0))
