@@ -52,8 +52,8 @@ class Assumption:
 
     `parameters` of the policy, of which `slot` is the length of a slot. `work`: jobs run their
     iterations at the speeds measured, or their duration on the trace's GPUs. `told`,
-    `rows_when_told` and `costs` are those of `Settings`; `cap` is the most GPUs of a job. `slot_s`:
-    of slots where nobody says how long they are.
+    `rows_when_told` and `costs` are those of `Settings`; `cap` is the most GPUs of a job; `tuned`:
+    the policy may choose its batch size. `slot_s`: of slots where nobody says how long they are.
     """
 
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -64,6 +64,7 @@ class Assumption:
     costs: Costs = _FREE
     cap: Cap = no_cap
     most_epochs: int = MOST_EPOCHS
+    tuned: bool = False
     slot_s: float | None = None
 
     def applied(self, asked: Settings) -> Settings:
@@ -114,11 +115,15 @@ POLLUX: Mapping[str, Assumption] = {
         slot_s=60.0,
     ),
     "optimus": Assumption(slot="interval_s", told=Told.GRID, costs=_RESTARTS, slot_s=60.0),
+    "pollux": Assumption(
+        slot="interval_s", told=Told.GRID, costs=_RESTARTS, tuned=True, slot_s=60.0
+    ),
 }
 """Pollux's authors' simulator: every 60 s, and a start or any change takes 30 s.
 
 Departures: a new placement is the best fit, there it begins where most GPUs are free; service is
-counted without restarts; and the first arrival, not its clock, is when slots begin.
+counted without restarts; slots begin with the first arrival; and pollux, whose search is ours,
+knows speeds and gradients from the start, which jobs report there as they run.
 """
 
 ASSUMED: Mapping[str, Mapping[str, Assumption]] = {"elasticflow": ELASTICFLOW, "pollux": POLLUX}

@@ -173,6 +173,7 @@ def _load(asked: Comparison, assumed: Assumption | None) -> traces.Trace:
         skip_bad=asked.skip_bad,
         cap=assumed.cap,
         most_epochs=assumed.most_epochs,
+        tuned=assumed.tuned,
     )
 
 

@@ -150,6 +150,26 @@ def test_a_row_of_pollux_runs_the_iterations_that_its_progress_takes(tmp_path, a
     assert a.seconds_on({"t1": 1, "t2": 1}, 40) == pytest.approx(9.5)
 
 
+def test_a_policy_may_choose_the_largest_batch_that_a_job_of_pollux_takes(tmp_path, applications):
+    path = table(tmp_path, POLLUX, "net-0,107,net,6,40")
+    (a,) = traces.load(path, profiles=applications, tuned=True).arrivals
+    assert (a.spec.batch_sizes, a.spec.epochs, a.spec.max_workers) == ((20, 40), MOST_EPOCHS, 2)
+    # 2000 iterations with 20 samples: a step of 20, of 10 on two GPUs.
+    assert a.epoch_s[:2] == pytest.approx((2000 * 2.0 / MOST_EPOCHS, 2000 * 1.5 / MOST_EPOCHS))
+    # With 40 they would take longer; on two GPUs something in between is faster than both.
+    assert a.seconds_on({"t1": 1}, 40) == pytest.approx(2.0)
+    assert 1.2 < a.seconds_on({"t1": 2}, 40) < 1.5 < (625 + 750) * 2.5 / MOST_EPOCHS
+    assert a.seconds_on({"t1": 1, "t2": 1}, 20) == pytest.approx(2000 * 9.0 / MOST_EPOCHS)
+
+
+def test_one_profiled_placement_is_enough(tmp_path, applications):
+    only = PLACEMENTS[: PLACEMENTS.index("11,")]
+    (applications / "net" / "placements.csv").write_text(only)
+    path = table(tmp_path, POLLUX, "net-0,107,net,6,40")
+    (a,) = traces.load(path, profiles=applications).arrivals
+    assert a.epoch_s == pytest.approx((4.0,))
+
+
 def test_profiles_of_pollux_may_be_packed(tmp_path, applications):
     path = table(tmp_path, POLLUX, "net-0,107,net,6,40")
     with tarfile.open(tmp_path / "profiles.tar.gz", "w:gz") as packed:

@@ -29,11 +29,13 @@ def load(
     skip_bad: bool = False,
     cap: Cap = no_cap,
     most_epochs: int = MOST_EPOCHS,
+    tuned: bool = False,
 ) -> Trace:
     """A table of jobs, packed by gzip or not. Raises `TraceError` naming file, line and column.
 
     `profiles`: a folder of measured speeds. For ElasticFlow's tables, `cap`: the most GPUs of a job
-    by model and batch; `most_epochs`: of a job.
+    by model and batch; `most_epochs`: of a job. For Pollux's, `tuned`: whether policies may choose
+    batch sizes.
     """
     columns = header(path)
     if elasticflow.fits(columns):
@@ -44,7 +46,7 @@ def load(
     if pollux.fits(columns):
         if profiles is None:
             raise TraceError(f"{path}: names no durations; pass the folder of its --profiles")
-        return pollux.read(path, profiles, skip_bad=skip_bad)
+        return pollux.read(path, profiles, skip_bad=skip_bad, tuned=tuned)
     raise TraceError(
         f"{path}: no known trace begins with the columns {', '.join(columns) or '(none)'}; "
         "known are the tables of ElasticFlow, Philly and Pollux, and journals of raysched"

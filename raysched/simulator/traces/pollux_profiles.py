@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy.interpolate import LinearNDInterpolator
+from scipy.spatial import QhullError
 
 from policies.problem import Floats
 from raysched.simulator.traces.rows import Row, TraceError, rows
@@ -92,16 +93,21 @@ class Profile:
         if placement not in self._steps:
             servers, gpus = min(len(placement), MOST_SERVERS), sum(placement)
             asked = [(servers, gpus, local) for local in self.local_batch]
-            self._steps[placement] = Steps(self.local_batch, *self._plane(asked).T)
+            times = np.full((len(asked), 2), np.nan) if self._plane is None else self._plane(asked)
+            self._steps[placement] = Steps(self.local_batch, *times.T)
         return self._steps[placement]
 
     @cached_property
-    def _plane(self) -> LinearNDInterpolator:
+    def _plane(self) -> LinearNDInterpolator | None:
+        """None: too little was measured."""
         grouped: dict[tuple[float, ...], list[Sequence[float]]] = {}
         for point, times in self._points:
             grouped.setdefault(point, []).append(times)
         values = [np.mean(each, axis=0) for each in grouped.values()]
-        return LinearNDInterpolator(np.array([*grouped], dtype=float), np.array(values))
+        try:
+            return LinearNDInterpolator(np.array([*grouped], dtype=float), np.array(values))
+        except QhullError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +152,23 @@ class Application:
         each, steps = self.split(batch_size, sum(placement))
         return self.profile.steps(placement).iteration_s(each, steps)
 
-    def iterations(self, batch_size: int) -> int:
-        """Of a whole training at a batch size that was validated: its progress in each epoch over
-        the gain of an iteration then (Qiao et al., OSDI 2021, equation 5)."""
-        validation, scale = self.validations[batch_size], batch_size / self.initial_batch
+    def iterations(self, batch_size: int) -> Floats:
+        """[epochs] Of a training at a batch size, in each epoch of the validation: its progress
+        over the gain of an iteration then (Qiao et al., OSDI 2021, equation 5). Between two batch
+        sizes that were validated gradients are on the line between theirs."""
+        scale, batches = batch_size / self.initial_batch, list(self.validations)
         epochs = min(len(each.progress) for each in self.validations.values())
-        progress = np.min([each.progress[:epochs] for each in self.validations.values()], axis=0)
-        sqr, var = validation.sqr[:epochs], validation.var[:epochs]
+        known = [
+            np.array([v.progress, v.sqr, v.var])[:, :epochs] for v in self.validations.values()
+        ]
+        progress = np.min(known, axis=0)[0]
+        upper = min(int(np.searchsorted(batches, batch_size)), len(batches) - 1)
+        lower = max(upper - 1, 0)
+        part = float(np.interp(batch_size, (batches[lower], batches[upper]), (0.0, 1.0)))
+        _, sqr, var = (1 - part) * known[lower] + part * known[upper]
         gain = (var + sqr) / (var / scale + sqr)
-        return max(round(float((np.diff(progress, prepend=0.0) / gain).sum())), 1)
+        iterations: Floats = np.diff(progress, prepend=0.0) / gain
+        return iterations
 
     def most(self, batch_size: int) -> int:
         """The most GPUs of a job: each has the smallest batch profiled at least."""
