@@ -279,7 +279,7 @@ def demo(policy: str, out: Path, seed: int, quick: bool, as_json: bool) -> None:
     "--peak", type=float, metavar="REPLICAS", help="Busy at the highest demand; default: 80 %."
 )
 @click.option("--loaning", help="Whether they are lent; default: the policy's or journal's own.")
-@click.option("--profiles", type=click.Path(path_type=Path), help="Folder of measured speeds.")
+@click.option("--profiles", type=click.Path(path_type=Path), help="Speeds: a folder, Gavel's file.")
 @click.option("--slot", type=float, metavar="SECONDS", help="Tell events at the ends of slots.")
 @click.option(
     "--assume", type=click.Choice(["elasticflow", "pollux"]), help="Count as its simulator."
@@ -315,8 +315,8 @@ def simulate(
 ) -> None:
     """Run a trace under one policy or several, in virtual time, and compare them.
 
-    TRACE is a table of jobs (ElasticFlow's, Philly's, Pollux's), or a journal of raysched: then the
-    measured run stands beside the simulated ones.
+    TRACE is a table of jobs (ElasticFlow's, Philly's, Helios', PAI's, Pollux's, Gavel's), or a
+    journal of raysched: then the measured run stands beside the simulated ones.
     """
     from raysched.simulator import compare, screen
 
@@ -339,6 +339,11 @@ def simulate(
         found = compare.compare(asked, out, watch)
     if found.skipped:
         click.echo(f"raysched: {found.skipped} bad rows of {trace} were skipped", err=True)
+    if found.left_out:
+        click.echo(
+            f"raysched: {found.left_out} rows of {trace} give GPUs nothing to do; left out",
+            err=True,
+        )
     if as_json:
         _print(found.metrics, "", as_json)
     else:

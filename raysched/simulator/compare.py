@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +23,7 @@ from raysched.simulator.metrics import metrics, write_jobs
 from raysched.simulator.models import Settings
 from raysched.simulator.scenario import Arrival, Outside, Scenario, ServerSet, pool_of
 from raysched.simulator.traces import demand, journal
+from raysched.simulator.traces.elasticflow import Cap
 
 Metrics: TypeAlias = dict[str, Any]
 
@@ -31,6 +33,9 @@ Watch: TypeAlias = Callable[[str, int, int], None]
 WATCH_EVERY = 200
 """Events between two looks."""
 
+
+_Load: TypeAlias = Callable[[bool, Cap, int, bool], traces.Trace]
+"""Reads a trace: with the speeds measured or not, the most GPUs and epochs of a job."""
 
 _QUEUE_S = 7 * 86_400.0
 """How long the last job may wait, for all that demand knows: afterwards it stays as it was."""
@@ -68,10 +73,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What was found: metrics by policy, and how many bad rows of the trace were passed over."""
+    """What was found: metrics by policy, and how many rows of the trace were bad and passed over,
+    or left out because they give GPUs nothing to do."""
 
     metrics: dict[str, Metrics]
     skipped: int = 0
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,7 @@ class Run:
     settings: Settings
     scenario: Scenario
     skipped: int = 0
+    left_out: int = 0
 
 
 def servers_of(text: str, option: str = "--servers") -> tuple[ServerSet, ...]:
@@ -103,7 +111,7 @@ def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Com
     """Simulate each policy; its metrics, and for a journal those of the run itself first.
 
     Written to `out`: `metrics.json`, `POLICY/jobs.csv` for each, and `gpus.png`. Raises `UserError`
-    and `PolicyError` before anything is simulated.
+    and `PolicyError` before anything is written.
     """
     _check_policies(asked)
     outcomes: dict[str, Outcome] = {}
@@ -115,10 +123,12 @@ def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Com
     else:
         runs = _runs_of_table(asked)
     for run in runs:
-        outcomes[run.settings.policy] = _simulate(run, watch)
+        outcome = _simulate(run, watch)
+        _check_some_fit(asked.trace, run, outcome)
+        outcomes[run.settings.policy] = outcome
     found = {policy: metrics(outcome) for policy, outcome in outcomes.items()}
     _write(found, outcomes, out)
-    return Compared(found, runs[0].skipped)
+    return Compared(found, runs[0].skipped, runs[0].left_out)
 
 
 def _check_policies(asked: Comparison) -> None:
@@ -139,15 +149,22 @@ def _runs_of_table(asked: Comparison) -> list[Run]:
         raise UserError("--inference, --demand: an inference pool needs both")
     if not asked.inference and (asked.loaning or asked.peak_replicas is not None):
         raise UserError("--inference: without such servers there is none to lend; pass some")
-    return [run_of_table(asked, policy) for policy in asked.policies or ("fifo",)]
+    load = _loader(asked)
+    return [_run_of_table(asked, policy, load) for policy in asked.policies or ("fifo",)]
 
 
 def run_of_table(asked: Comparison, policy: str) -> Run:
     """What one policy runs on a table of jobs. Raises `UserError`, also for a bad table."""
+    return _run_of_table(asked, policy, _loader(asked))
+
+
+def _run_of_table(asked: Comparison, policy: str, load: _Load) -> Run:
     assumed = ASSUMED[asked.assume].get(policy, Assumption()) if asked.assume else None
-    trace = _load(asked, assumed)
+    reading = assumed or Assumption()
+    trace = load(reading.work == "iterations", reading.cap, reading.most_epochs, reading.tuned)
     if not trace.arrivals:
-        raise UserError(f"{asked.trace}: has no jobs")
+        passed_over = f" for GPUs: {trace.left_out} rows are left out" if trace.left_out else ""
+        raise UserError(f"{asked.trace}: has no jobs{passed_over}")
     parameters = dict(asked.parameters.get(policy, {}))
     loaning = asked.loaning or registry.load(policy, parameters).default_loaning
     settings = Settings(
@@ -161,20 +178,24 @@ def run_of_table(asked: Comparison, policy: str) -> Run:
     if assumed is not None:
         settings = assumed.applied(settings)
     outside = [*pool_of("training", *asked.servers), *_inference(asked, trace.arrivals)]
-    return Run(settings, Scenario(trace.arrivals, outside), trace.skipped)
+    return Run(settings, Scenario(trace.arrivals, outside), trace.skipped, trace.left_out)
 
 
-def _load(asked: Comparison, assumed: Assumption | None) -> traces.Trace:
-    if assumed is None:
-        return traces.load(asked.trace, profiles=asked.profiles, skip_bad=asked.skip_bad)
-    return traces.load(
-        asked.trace,
-        profiles=asked.profiles if assumed.work == "iterations" else None,
-        skip_bad=asked.skip_bad,
-        cap=assumed.cap,
-        most_epochs=assumed.most_epochs,
-        tuned=assumed.tuned,
-    )
+def _loader(asked: Comparison) -> _Load:
+    """Reads the trace once for all policies that take it alike."""
+
+    @cache
+    def load(with_profiles: bool, cap: Cap, most_epochs: int, tuned: bool) -> traces.Trace:
+        return traces.load(
+            asked.trace,
+            profiles=asked.profiles if with_profiles else None,
+            skip_bad=asked.skip_bad,
+            cap=cap,
+            most_epochs=most_epochs,
+            tuned=tuned,
+        )
+
+    return load
 
 
 def _inference(asked: Comparison, arrivals: Sequence[Arrival]) -> list[Outside]:
@@ -226,6 +247,13 @@ def _simulate(run: Run, watch: Watch) -> Outcome:
 
     simulator = Simulator(run.scenario, run.settings, watch=look)
     return simulator.run()
+
+
+def _check_some_fit(trace: Path, run: Run, outcome: Outcome) -> None:
+    """One job too large is dropped and counted. All of them are a mistake."""
+    if len(outcome.refused) == len(run.scenario.arrivals):
+        job, why = next(iter(outcome.refused.items()))
+        raise UserError(f"--servers: no job of {trace} fits on them; job {job}: {why}")
 
 
 def _write(found: dict[str, Metrics], outcomes: dict[str, Outcome], out: Path) -> None:

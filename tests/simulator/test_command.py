@@ -1,15 +1,18 @@
 """`raysched simulate` from the shell's side."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
 
 from raysched import cli
 from raysched.errors import UserError
+from raysched.simulator import traces
 from raysched.simulator.compare import servers_of
 from raysched.simulator.scenario import ServerSet
 from tests.simulator.test_journal import written
+from tests.simulator.test_public_traces import HELIOS, of_helios
 from tests.simulator.test_traces import GOOD, HEADER, table
 
 METRICS = {
@@ -81,6 +84,9 @@ def test_what_is_asked_wrongly_is_named_in_one_line(tmp_path, capsys, monkeypatc
     servers = ("--servers", "2x4")
     assert "nope" in refusal(capsys, monkeypatch, path, *servers, "--policy", "fifo,nope")
     assert "no jobs" in refusal(capsys, monkeypatch, table(tmp_path, HEADER), *servers)
+    without_gpus = table(tmp_path, HELIOS, of_helios("a", gpus=0))
+    message = "has no jobs for GPUs: 1 rows are left out"
+    assert message in refusal(capsys, monkeypatch, without_gpus, *servers)
     fifo = (*servers, "--policy", "fifo,tiresias")
     assert "names no policy; write POLICY.review_s" in refusal(
         capsys, monkeypatch, path, *fifo, "--set", "review_s=60"
@@ -94,6 +100,33 @@ def test_what_is_asked_wrongly_is_named_in_one_line(tmp_path, capsys, monkeypatc
     journal, _, _ = written(tmp_path / "journal.db")
     journal.close()
     assert "leave them out" in refusal(capsys, monkeypatch, tmp_path / "journal.db", *servers)
+
+
+def test_a_cluster_too_small_for_a_job_drops_it_and_for_all_jobs_is_named(
+    tmp_path, capsys, monkeypatch
+):
+    path = table(tmp_path, HELIOS, of_helios("a"), of_helios("b", gpus=16), of_helios("c", gpus=0))
+    found = run(path, "--servers", "1x8", "--out", tmp_path / "out", "--json")
+    assert "1 rows of" in found.stderr
+    printed = json.loads(found.stdout)["fifo"]
+    assert {name: printed[name] for name in ("jobs", "completed", "dropped")} == {
+        "jobs": 2,
+        "completed": 1,
+        "dropped": 1,
+    }
+    asked = (path, "--servers", "3x2", "--out", tmp_path / "none")
+    message = refusal(capsys, monkeypatch, *asked)
+    assert "fits on them; job a: " in message
+    assert "8 workers of 1 GPUs need 8 GPUs; the cluster has room for 6" in message
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_trace_is_read_once_for_all_policies(tmp_path, monkeypatch):
+    path = table(tmp_path, HEADER, GOOD)
+    load = Mock(wraps=traces.load)
+    monkeypatch.setattr(traces, "load", load)
+    found = run(path, "--policy", "fifo,aryl,ffdl", "--servers", "2x4", "--out", tmp_path / "out")
+    assert (found.exit_code, load.call_count) == (0, 1)
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from raysched.simulator.models import Linear, Scaling
+from raysched.simulator.models import Scaling
 from raysched.simulator.scenario import Arrival
 from raysched.simulator.traces.rows import Row, rows
 from raysched.simulator.traces.times import at_s
-from raysched.simulator.traces.trace import MOST_EPOCHS, Trace, in_order, job
+from raysched.simulator.traces.trace import LINEAR, Trace, in_order, sized_job
 
 COLUMNS = {"timestamp", "duration", "num_gpus", "cluster"}
-
-LINEAR = Linear()
 
 
 def fits(columns: tuple[str, ...]) -> bool:
@@ -31,16 +29,13 @@ def read(
     """
 
     def read_job(row: Row) -> Arrival:
-        asked = row.whole("num_gpus", least=1)
-        work = row.number("duration", above_0=True) * scaling.speed(asked)
-        return job(
+        return sized_job(
             f"philly-{row.line}",
             at_s(row, "timestamp"),
-            scaling,
-            work,
-            MOST_EPOCHS,
-            (asked, elastic * asked),
-            batch_size=elastic * asked,
+            row.whole("num_gpus", least=1),
+            row.number("duration", above_0=True),
+            elastic=elastic,
+            scaling=scaling,
             tenant=row.text("cluster"),
         )
 

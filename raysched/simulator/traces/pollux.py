@@ -64,7 +64,7 @@ def read(path: Path, profiles: Path, *, skip_bad: bool = False, tuned: bool = Fa
         )
         return replace(arrival, placed_s=_placed_s(application, iterations / arrival.spec.epochs))
 
-    return in_order("pollux", rows(path), read_job, skip_bad=skip_bad)
+    return in_order("pollux", rows(path), read_job, skip_bad=skip_bad, named_by="name")
 
 
 def _speeds(application: Application, batch_size: int) -> Measured:

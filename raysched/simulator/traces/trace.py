@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from raysched.jobs import InvalidJob, JobSpec
-from raysched.simulator.models import Scaling, epoch_curve
+from raysched.simulator.models import Linear, Scaling, epoch_curve
 from raysched.simulator.scenario import Arrival
 from raysched.simulator.traces.rows import Row, TraceError
 
@@ -24,6 +24,8 @@ class Trace:
     arrivals: tuple[Arrival, ...]
     skipped: int = 0
     """Rows that were bad, and passed over."""
+    left_out: int = 0
+    """Rows that are sound and give GPUs nothing to do: jobs on CPUs alone, or that never ran."""
 
 
 def job(
@@ -48,35 +50,70 @@ def job(
     return Arrival(at_s, name, spec, curve)
 
 
+LINEAR = Linear()
+
+
+def sized_job(
+    name: str,
+    at_s: float,
+    workers: int,
+    duration_s: float,
+    *,
+    elastic: int = 1,
+    scaling: Scaling = LINEAR,
+    **described: Any,
+) -> Arrival:
+    """A job of a trace that does not say how jobs scale: it ran `duration_s` on these workers. It
+    keeps its size, or may have up to `elastic` times as many workers, by `scaling`."""
+    work, most = duration_s * scaling.speed(workers), elastic * workers
+    sizes = (workers, most)
+    return job(name, at_s, scaling, work, MOST_EPOCHS, sizes, batch_size=most, **described)
+
+
+ReadRow: TypeAlias = Callable[[Row], Arrival | None]
+"""The job of a row. None: it gives GPUs nothing to do."""
+
+
 def in_order(
-    trace_format: str, rows: Iterable[Row], read: Callable[[Row], Arrival], *, skip_bad: bool
+    trace_format: str,
+    rows: Iterable[Row],
+    read: ReadRow,
+    *,
+    skip_bad: bool,
+    named_by: str = "job_id",
 ) -> Trace:
     """Read each row, in the order of arrival (ties as they stand), times from the first one on.
 
+    Jobs are kept, rows are not. `named_by`: the column of the jobs' names, no two of them alike.
     Raises `TraceError` for the first bad row, unless these are to be skipped.
     """
     arrivals: list[Arrival] = []
     seen: set[str] = set()
-    skipped = 0
+    skipped = left_out = 0
     for row in rows:
         try:
-            arrivals.append(_new(row, read, seen))
+            arrival = _read(row, read, seen, named_by)
         except TraceError:
             if not skip_bad:
                 raise
             skipped += 1
+            continue
+        if arrival is None:
+            left_out += 1
+        else:
+            seen.add(arrival.job)
+            arrivals.append(arrival)
     arrivals.sort(key=lambda arrival: arrival.at_s)
     first_s = arrivals[0].at_s if arrivals else 0.0
     moved = (replace(arrival, at_s=arrival.at_s - first_s) for arrival in arrivals)
-    return Trace(trace_format, tuple(moved), skipped)
+    return Trace(trace_format, tuple(moved), skipped, left_out)
 
 
-def _new(row: Row, read: Callable[[Row], Arrival], seen: set[str]) -> Arrival:
+def _read(row: Row, read: ReadRow, seen: set[str], named_by: str) -> Arrival | None:
     try:
         arrival = read(row)
     except InvalidJob as invalid:
         raise row.bad(invalid.field, str(invalid.args[1])) from None
-    if arrival.job in seen:
-        raise row.bad("job_id", f"{arrival.job!r} occurs twice")
-    seen.add(arrival.job)
+    if arrival is not None and arrival.job in seen:
+        raise row.bad(named_by, f"{arrival.job!r} occurs twice")
     return arrival
