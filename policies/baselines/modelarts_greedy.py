@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -31,16 +31,20 @@ class ModelArtsGreedy:
     Sizes of running jobs change every `interval_s`. In between, jobs start on idle nodes (§5.1,
     "regular times").
 
-    Readings of what print leaves open: training time is what remains at the present size, and
-    equal ones go by submission; there is one halving for each job in the queue, or as many as its
-    minimum takes; a job is not halved below its own minimum, nor in the decision that starts it;
-    idle nodes that are too few for the first of the queue count as none, and nobody grows while it
+    Readings of what print leaves open: training time is what remains at the present size, or with
+    `training_time` "elapsed" what has passed since submission, which needs no estimate; equal ones
+    go by submission. Scenario 3 is served for each job in the queue, or with `halvings` for so many
+    at most (1: "repeat" is printed in scenarios 1 and 2 only), by as many halvings as a job's
+    minimum takes. A job is not halved below its own minimum, nor in the decision that starts it.
+    Idle nodes that are too few for the first of the queue count as none, and nobody grows while it
     waits. Where servers were lost, the latest submitted go back to the queue. The memory is when
     sizes change next.
     """
 
     interval_s: float | None = 300.0  # elastic frequency f; None: at every event
     max_nodes: int = 16  # no job grows beyond ("the range of scaling is 1 to 16 nodes")
+    training_time: Literal["remaining", "elapsed"] = "remaining"
+    halvings: int | None = None  # jobs that scenario 3 serves in one decision; None: all
 
     name: ClassVar[str] = "modelarts_greedy"
     source: ClassVar[str] = "000 §3, Fig. 4"
@@ -50,15 +54,21 @@ class ModelArtsGreedy:
         check_interval(self.interval_s)
         if self.max_nodes < 1:
             raise PolicyError(f"max_nodes is {self.max_nodes}; use a number from 1")
+        if self.training_time not in ("remaining", "elapsed"):
+            raise PolicyError(
+                f"training_time is {self.training_time!r}; use 'remaining' or 'elapsed'"
+            )
+        if self.halvings is not None and self.halvings < 1:
+            raise PolicyError(f"halvings is {self.halvings}; use a number from 1, or None")
 
     def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
         """Allocations in workers of the whole cluster."""
         check(problem)
         next_s = memory["next_scaling_s"] if memory.get("version") == _VERSION else problem.now_s
-        nodes = _Nodes(problem, self.max_nodes)
+        nodes = _Nodes(problem, self.max_nodes, self.training_time)
         scales = self.interval_s is None or problem.now_s >= next_s or nodes.lost
-        while nodes.queue and (nodes.start() or (scales and nodes.halve())):
-            pass
+        halvings = len(nodes.queue) if self.halvings is None else self.halvings
+        nodes.serve(halvings if scales else 0)
         if scales and not nodes.queue:
             nodes.grow()
         if self.interval_s is None:
@@ -71,9 +81,10 @@ class ModelArtsGreedy:
 class _Nodes:
     """Who has how many nodes, while a decision is being made."""
 
-    def __init__(self, problem: Problem, max_nodes: int) -> None:
+    def __init__(self, problem: Problem, max_nodes: int, training_time: str) -> None:
         jobs, capacity = problem.jobs, problem.servers.total_gpus
         self.jobs = jobs
+        self.elapsed_s = problem.now_s - jobs.submitted_s if training_time == "elapsed" else None
         standing_gpus = jobs.workers * jobs.gpus_per_worker
         self.ran = kept(jobs, standing_gpus, capacity)
         self.lost = bool((self.ran < (jobs.workers > 0)).any())
@@ -82,6 +93,15 @@ class _Nodes:
         self.idle_gpus = capacity - int(standing_gpus[self.ran].sum())
         self.queue: list[int] = np.flatnonzero(~self.ran).tolist()
         self.why: dict[int, tuple[str, dict[str, Number]]] = {}
+
+    def serve(self, halvings: int) -> None:
+        """Scenarios 1 and 3, the latter for so many jobs at most."""
+        while self.queue:
+            if self.start():
+                continue
+            if not halvings or not self.halve():
+                return
+            halvings -= 1
 
     def start(self) -> bool:
         """Scenario 1: the first of the queue takes all that it can use, if its minimum is idle."""
@@ -100,14 +120,14 @@ class _Nodes:
             can = np.flatnonzero(self.ran & (workers // 2 >= self.jobs.min_workers))
             if not len(can):
                 return False
-            left_s = self._left_s(workers)
-            longest = int(can[left_s[can].argmax()])
+            time_s = self._time_s(workers)
+            longest = int(can[time_s[can].argmax()])
             released = int(workers[longest] - workers[longest] // 2)
             workers[longest] -= released
             idle += released * int(self.jobs.gpus_per_worker[longest])
-            numbers: dict[str, Number] = {"left_s": float(left_s[longest])}
+            numbers: dict[str, Number] = {"time_s": float(time_s[longest])}
             numbers["head"] = self.jobs.ids[self.queue[0]]
-            why[longest] = ("halved for {head}: at {left_s:.0f} s its time was longest", numbers)
+            why[longest] = ("halved for {head}: at {time_s:.0f} s its time was longest", numbers)
         self.workers, self.idle_gpus, self.why = workers, idle, self.why | why
         return True
 
@@ -118,13 +138,15 @@ class _Nodes:
             can = np.flatnonzero(room & (self.jobs.gpus_per_worker <= self.idle_gpus))
             if not len(can):
                 return
-            left_s = self._left_s(self.workers)
-            shortest = int(can[left_s[can].argmin()])
-            sentence = "at {left_s:.0f} s its time was shortest, {idle} GPUs were idle"
-            self._add(shortest, sentence, left_s=float(left_s[shortest]))
+            time_s = self._time_s(self.workers)
+            shortest = int(can[time_s[can].argmin()])
+            sentence = "at {time_s:.0f} s its time was shortest, {idle} GPUs were idle"
+            self._add(shortest, sentence, time_s=float(time_s[shortest]))
 
-    def _left_s(self, workers: Ints) -> Floats:
+    def _time_s(self, workers: Ints) -> Floats:
         """[jobs] Training time at these sizes; at the minimum where there are no workers."""
+        if self.elapsed_s is not None:
+            return self.elapsed_s
         return remaining_s(self.jobs, np.maximum(workers, self.jobs.min_workers))
 
     def _idle_for(self, row: int) -> int:

@@ -91,6 +91,22 @@ def test_scenario_3_is_repeated_for_the_queue_and_ends_where_nobody_can_be_halve
     )
 
 
+def test_scenario_3_serves_no_more_jobs_than_it_may():
+    jobs = [node("long", 4, left_s=90), node("x"), node("y")]
+    assert sizes(decide(jobs, 4)[0]) == {"long": 1, "x": 2, "y": 1}
+    once = ModelArtsGreedy(halvings=1)
+    assert sizes(decide(jobs, 4, policy=once)[0]) == {"long": 2, "x": 2, "y": 0}
+    assert sizes(decide(jobs, 5, policy=once)[0]) == {"long": 2, "x": 1, "y": 2}
+
+
+def test_elapsed_time_takes_no_account_of_what_is_left():
+    policy = ModelArtsGreedy(training_time="elapsed")
+    jobs = [node("old", 4, left_s=10), node("young", 4, left_s=90)]
+    assert sizes(decide(jobs, 12, policy=policy)[0]) == {"old": 4, "young": 8}
+    assert sizes(decide([*jobs, node("new")], 8, policy=policy)[0])["old"] == 2
+    assert sizes(decide([*jobs, node("new")], 8)[0])["young"] == 2
+
+
 def test_an_odd_job_keeps_the_smaller_half():
     assert sizes(decide([node("a", 7), node("b")], 7)[0]) == {"a": 3, "b": 4}
 
@@ -162,6 +178,8 @@ def test_always_holds(before, after):
     [
         ({"interval_s": 0}, "interval_s is 0; use a positive number of seconds, or None"),
         ({"max_nodes": 0}, "max_nodes is 0; use a number from 1"),
+        ({"halvings": 0}, "halvings is 0; use a number from 1, or None"),
+        ({"training_time": "past"}, "training_time is 'past'; use 'remaining' or 'elapsed'"),
     ],
 )
 def test_parameters_make_sense(parameters, error):
