@@ -34,8 +34,8 @@ def load(
     """A table of jobs, packed by gzip or not. Raises `TraceError` naming file, line and column.
 
     `profiles`: a folder of measured speeds, for Gavel's traces a file. For ElasticFlow's tables,
-    `cap`: the most GPUs of a job by model and batch; `most_epochs`: of a job. For Pollux's, `tuned`:
-    whether policies may choose batch sizes.
+    `cap`: the most GPUs of a job by model and batch; `most_epochs`: of a job. For Pollux's,
+    `tuned`: whether policies may choose batch sizes.
     """
     columns = header(path)
     if elasticflow.fits(columns):

@@ -1,9 +1,9 @@
 """Jobs like those that 000 simulates: two days of Huawei ModelArts, whose trace is not public.
 
-Printed (000 §5.1, §5.3), and kept here: 1,252 jobs within 49 h 41 min 38 s; 447 of them train for 5
-minutes or more, 232.6 minutes in the mean; the others (64 %) for less, which leaves these (1252 ·
-84.3 - 447 · 232.6) / 805 = 1.95 minutes in the mean; each runs on 1 to 16 nodes, at k · 0.8^(log2 k)
-times the speed of one.
+Printed (000 §5.1, §5.3), and kept here: 1,252 jobs within 49 h 41 min 38 s; 447 of them train for
+5 minutes or more, 232.6 minutes in the mean; the others (64 %) for less, and since the mean of all
+is 84.3 minutes, theirs is (1252 · 84.3 - 447 · 232.6) / 805 = 1.95. Each runs on 1 to 16 nodes, at
+k · 0.8^(log2 k) times the speed of one.
 
 Chosen: how training times spread about these means (lognormal between 5 minutes and 50 hours; a
 power of a uniform number below 5 minutes), the nodes that they are measured on, and the hours of
@@ -12,7 +12,6 @@ the day at which jobs come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
