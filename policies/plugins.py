@@ -53,9 +53,10 @@ class Registry(Generic[P]):
             raise BadParameter(f"{where}: {error}") from error
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Name, paper, section, and parameters with their defaults, as JSON values.
+        """Name, paper, section, readings, and parameters with their defaults, as JSON values.
 
         `paper` is None where the source is none of `PAPERS`; `section` is then all of the source.
+        `readings` are what the parameter `reading` may be, where there is one.
         """
         policy: Any = self.find(name)
         paper, section = cited(policy.source)
@@ -63,6 +64,7 @@ class Registry(Generic[P]):
             "name": name,
             "paper": paper,
             "section": section,
+            "readings": list(get_args(get_type_hints(policy).get("reading"))),
             "parameters": {field.name: _default(field) for field in fields(policy)},
         }
 

@@ -18,5 +18,6 @@ load = _policies.load
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Name, paper, section, default loaning, and parameters with their defaults, as JSON values."""
+    """Name, paper, section, readings, default loaning, and parameters with their defaults, as JSON
+    values."""
     return _policies.describe(name) | {"default_loaning": _policies.find(name).default_loaning}

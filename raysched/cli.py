@@ -162,6 +162,8 @@ def policy_list(as_json: bool) -> None:
     lines = []
     for found in described:
         source = ", ".join(filter(None, (found["paper"], found["section"])))
+        if found["readings"]:
+            source += f"; readings: {', '.join(found['readings'])}"
         lines.append(f"{found['name']:<{width}}  {source}")
     _print(described, "\n".join(lines), as_json)
 

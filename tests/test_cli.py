@@ -78,6 +78,7 @@ def test_the_policies_are_listed_with_paper_section_and_parameters():
         assert "§" in by_name[name]["section"]
     assert by_name["aryl"]["parameters"]["interval_s"] == 60.0
     assert by_name["aryl"]["default_loaning"] == "aryl"
+    assert by_name["tiresias"]["readings"] == ["clean", "published"]
 
 
 def test_screens_show_every_state_of_a_job(capsys):

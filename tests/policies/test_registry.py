@@ -86,7 +86,9 @@ def test_our_own_are_policies_and_need_no_parameters(name):
     policy = registry.load(name, {})
     assert isinstance(policy, Policy)
     assert policy.name == name
-    assert registry.describe(name)["section"]
+    described = registry.describe(name)
+    assert described["section"]
+    assert bool(described["readings"]) == ("reading" in described["parameters"])
 
 
 def test_describes_as_json():
@@ -94,6 +96,7 @@ def test_describes_as_json():
         "name": "aryl",
         "paper": PAPERS["004"],
         "section": Aryl.source.removeprefix("004 "),
+        "readings": [],
         "default_loaning": "aryl",
         "parameters": {
             "interval_s": 60.0,
