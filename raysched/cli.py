@@ -337,7 +337,7 @@ def simulate(
         parameters=_parsed_by_policy(parameters),
         skip_bad=skip_bad,
     )
-    with screen.progress(quiet=as_json) as watch:
+    with screen.progress(max(len(asked.policies), 1), quiet=as_json) as watch:
         found = compare.compare(asked, out, watch)
     if found.skipped:
         click.echo(f"raysched: {found.skipped} bad rows of {trace} were skipped", err=True)
@@ -349,7 +349,7 @@ def simulate(
     if as_json:
         _print(found.metrics, "", as_json)
     else:
-        screen.show(found.metrics)
+        screen.show(found)
 
 
 @cli.command()

@@ -15,9 +15,11 @@ from policies import registry
 from raysched.engine import Engine
 from raysched.errors import UserError
 from raysched.events import PolicySwitched
+from raysched.history import History
 from raysched.simulator import traces
 from raysched.simulator.assume import ASSUMED, Assumption
 from raysched.simulator.body import Outcome, Simulator
+from raysched.simulator.completions import completion_order, order_tau
 from raysched.simulator.demand import EVERY_S, inference_pool
 from raysched.simulator.metrics import metrics, write_jobs
 from raysched.simulator.models import Settings
@@ -73,10 +75,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What was found: metrics by policy, and how many rows of the trace were bad and passed over,
-    or left out because they give GPUs nothing to do."""
+    """What was found: metrics by policy, jobs in the order of their completion by policy, and how
+    many rows of the trace were bad and passed over, or left out because they give GPUs nothing to
+    do."""
 
     metrics: dict[str, Metrics]
+    completions: dict[str, tuple[str, ...]]
     skipped: int = 0
     left_out: int = 0
 
@@ -108,10 +112,11 @@ def servers_of(text: str, option: str = "--servers") -> tuple[ServerSet, ...]:
 
 
 def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Compared:
-    """Simulate each policy; its metrics, and for a journal those of the run itself first.
+    """Simulate each policy; its metrics, and for a journal those of the run itself first. Then
+    `completion_order_tau` says how far a policy completes jobs in the order that was measured.
 
-    Written to `out`: `metrics.json`, `POLICY/jobs.csv` for each, and `gpus.png`. Raises `UserError`
-    and `PolicyError` before anything is written.
+    Written to `out`: `metrics.json`, `POLICY/jobs.csv` for each, `gpus.png` and `cdf.png`. Raises
+    `UserError` and `PolicyError` before anything is written.
     """
     _check_policies(asked)
     outcomes: dict[str, Outcome] = {}
@@ -127,8 +132,14 @@ def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Com
         _check_some_fit(asked.trace, run, outcome)
         outcomes[run.settings.policy] = outcome
     found = {policy: metrics(outcome) for policy, outcome in outcomes.items()}
-    _write(found, outcomes, out)
-    return Compared(found, runs[0].skipped, runs[0].left_out)
+    histories = {policy: outcome.history for policy, outcome in outcomes.items()}
+    if MEASURED in histories:
+        for policy in found.keys() - {MEASURED}:
+            tau = order_tau(histories[MEASURED], histories[policy])
+            found[policy]["completion_order_tau"] = tau
+    _write(found, outcomes, histories, out)
+    completions = {policy: completion_order(history) for policy, history in histories.items()}
+    return Compared(found, completions, runs[0].skipped, runs[0].left_out)
 
 
 def _check_policies(asked: Comparison) -> None:
@@ -256,13 +267,19 @@ def _check_some_fit(trace: Path, run: Run, outcome: Outcome) -> None:
         raise UserError(f"--servers: no job of {trace} fits on them; job {job}: {why}")
 
 
-def _write(found: dict[str, Metrics], outcomes: dict[str, Outcome], out: Path) -> None:
+def _write(
+    found: dict[str, Metrics],
+    outcomes: dict[str, Outcome],
+    histories: dict[str, History],
+    out: Path,
+) -> None:
     """Keep what was found in a folder."""
-    from raysched.simulator.picture import draw  # matplotlib is slow to import
+    from raysched.simulator.picture import draw_cdfs, draw_gpus  # matplotlib is slow to import
 
     out.mkdir(parents=True, exist_ok=True)
     (out / "metrics.json").write_text(json.dumps(found, indent=2) + "\n")
     for policy, outcome in outcomes.items():
         (out / policy).mkdir(exist_ok=True)
         write_jobs(outcome, out / policy / "jobs.csv")
-    draw({policy: outcome.history for policy, outcome in outcomes.items()}, out / "gpus.png")
+    draw_gpus(histories, out / "gpus.png")
+    draw_cdfs(histories, out / "cdf.png")

@@ -5,11 +5,13 @@ from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
+from rich.progress import TimeRemainingColumn
 
 from raysched import cli
 from raysched.errors import UserError
-from raysched.simulator import traces
+from raysched.simulator import screen, traces
 from raysched.simulator.compare import servers_of
+from raysched.simulator.progress import bars
 from raysched.simulator.scenario import ServerSet
 from tests.simulator.test_journal import written
 from tests.simulator.test_public_traces import HELIOS, of_helios
@@ -51,6 +53,7 @@ def test_policies_are_compared_on_a_table_of_jobs(tmp_path):
     assert json.loads((out / "metrics.json").read_text()) == printed
     assert (out / "aryl" / "jobs.csv").is_file()
     assert (out / "gpus.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "cdf.png").read_bytes().startswith(b"\x89PNG")
     assert "jct_s_mean" in run(*arguments).stdout
 
 
@@ -73,8 +76,45 @@ def test_a_journal_is_run_again_beside_what_was_measured(tmp_path):
     printed = json.loads(found.stdout)
     assert list(printed) == ["measured", "aryl"]
     assert printed["aryl"]["jct_s_mean"] == pytest.approx(printed["measured"]["jct_s_mean"])
-    others = run(tmp_path / "journal.db", "--policy", "fifo", "--out", tmp_path / "out", "--json")
-    assert list(json.loads(others.stdout)) == ["measured", "fifo"]
+    assert set(printed["measured"]) == METRICS
+    assert set(printed["aryl"]) == METRICS | {"completion_order_tau"}
+    assert printed["aryl"]["completion_order_tau"] == 1.0
+
+
+def test_other_policies_stand_beside_a_journal_with_what_would_have_changed(tmp_path):
+    journal, _, _ = written(tmp_path / "journal.db")
+    journal.close()
+    asked = [tmp_path / "journal.db", "--policy", "fifo,aryl", "--out", tmp_path / "out"]
+    printed = json.loads(run(*asked, "--json").stdout)
+    assert list(printed) == ["measured", "fifo", "aryl"]
+    lines = run(*asked).stdout.splitlines()
+    (jct,) = (line for line in lines if "jct_s_mean" in line)
+    change = printed["fifo"]["jct_s_mean"] / printed["measured"]["jct_s_mean"] - 1
+    assert f"({change:+.1%})" in jct
+    assert jct.count("%") == 2
+    begin = next(
+        n for n, line in enumerate(lines) if line.split()[:1] == ["completed"] and "fifo" in line
+    )
+    measured, fifo, aryl = zip(
+        *(line.split()[1:] for line in lines[begin + 1 : begin + 5]), strict=True
+    )
+    assert sorted(fifo) == sorted(measured) == ["due", "late", "rigid", "wide"]
+    assert aryl == measured
+    assert lines[-1] == "aryl: the measured order, Kendall's tau 1"
+    assert fifo != measured
+    assert lines[-2].startswith("fifo: another order, Kendall's tau ")
+
+
+def test_the_bar_is_over_all_policies(monkeypatch):
+    display = bars(quiet=True)
+    monkeypatch.setattr(screen, "bars", lambda *, quiet: display)
+    with screen.progress(2, quiet=True) as watch:
+        watch("fifo", 5, 10)
+        (task,) = display.tasks
+        assert (task.completed, task.total, task.description) == (0.5, 2.0, "fifo (1 of 2)")
+        watch("aryl", 1, 4)
+        assert (task.completed, task.description) == (1.25, "aryl (2 of 2)")
+    assert any(isinstance(column, TimeRemainingColumn) for column in display.columns)
 
 
 def test_what_is_asked_wrongly_is_named_in_one_line(tmp_path, capsys, monkeypatch):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
+from raysched.simulator.progress import bars
 from raysched.simulator.reproductions.command import Plan
 from raysched.simulator.reproductions.experiment import Run
 from raysched.simulator.reproductions.page import Document, claims, told
@@ -32,11 +32,7 @@ def announce(plan: Plan) -> None:
 def progress(plan: Plan, *, quiet: bool) -> Iterator[Callable[[Run], None]]:
     """A bar with the time that is left, on standard error."""
     to_do = plan.forecast.to_do
-    with Progress(
-        console=Console(stderr=True),
-        transient=True,
-        disable=quiet or not to_do,
-    ) as display:
+    with bars(quiet=quiet or not to_do) as display:
         # Long runs come first, so time left is judged by what runs cost, not by their number.
         bar = display.add_task("runs", total=sum(run.cpu_s for run in to_do))
         yield lambda run: display.advance(bar, run.cpu_s)
