@@ -7,10 +7,13 @@ found in the same way, third parties' among them.
 
 from __future__ import annotations
 
+import os
+import sys
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from policies.papers import cited
@@ -29,7 +32,7 @@ class BadParameter(PolicyError):
 
 @dataclass(frozen=True)
 class Registry(Generic[P]):
-    """The policies of one entry-point group, read anew at each call: installing one is enough.
+    """The policies of one entry-point group, as they are installed at each call.
 
     All methods raise errors of one line that names the mend: `UnknownPolicy`, `BadParameter`, or
     a plain `PolicyError` where an installed policy is itself at fault.
@@ -40,7 +43,7 @@ class Registry(Generic[P]):
 
     def names(self) -> tuple[str, ...]:
         """The names of all that are installed, sorted."""
-        return tuple(sorted({entry.name for entry in entry_points(group=self.group)}))
+        return tuple(sorted({entry.name for entry in _installed(self.group)}))
 
     def load(self, name: str, parameters: Mapping[str, Any]) -> P:
         """The policy of this name with these parameters, and defaults for the others."""
@@ -90,7 +93,7 @@ class Registry(Generic[P]):
         return cast("type[P]", found)
 
     def _entry(self, name: str) -> EntryPoint:
-        found = {entry.value: entry for entry in entry_points(group=self.group, name=name)}
+        found = {entry.value: entry for entry in _installed(self.group).select(name=name)}
         if not found:
             known = ", ".join(self.names()) or "none"
             raise UnknownPolicy(f"{self.what} {name!r} is not known; known: {known}")
@@ -98,6 +101,25 @@ class Registry(Generic[P]):
             claims = " and ".join(sorted(_origin(entry) for entry in found.values()))
             raise PolicyError(f"{self.what} {name} is claimed by {claims}; uninstall one of them")
         return next(iter(found.values()))
+
+
+def _installed(group: str) -> EntryPoints:
+    """All of a group. Packages are looked through again when one has come or gone, which changes a
+    folder on the path: that takes tens of milliseconds, and loanings are asked for at each sample
+    of demand."""
+    return _looked_up(group, tuple((folder, _changed_ns(folder)) for folder in sys.path))
+
+
+@lru_cache(maxsize=8)
+def _looked_up(group: str, _: tuple[tuple[str, int], ...]) -> EntryPoints:
+    return entry_points(group=group)
+
+
+def _changed_ns(folder: str) -> int:
+    try:
+        return os.stat(folder or os.curdir).st_mtime_ns
+    except OSError:  # the path may name what is not there
+        return 0
 
 
 def _origin(entry: EntryPoint) -> str:

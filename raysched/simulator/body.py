@@ -9,13 +9,11 @@ the same scenario and settings give the same events, in the same order.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from loaning import registry as loaning_registry
-from loaning.problem import Loaning
 from policies import registry as policy_registry
 from raysched import codec
 from raysched.actions import (
@@ -101,7 +99,7 @@ class Simulator:
         curves = {arrival.job: arrival.epoch_s for arrival in scenario.arrivals}
         self.outcome = Outcome(History(), settings, epoch_s=curves)
         self._settings = settings
-        self._load_loaning = _once(load_loaning)
+        self._load_loaning = load_loaning
         self._watch = watch
         self._agenda = Agenda()
         self._recorder = Recorder(journal) if journal is not None else None
@@ -335,16 +333,3 @@ class Simulator:
         """Tell where replicas stand and which of them answer, if that changed."""
         if self._replicas is not None and (seen := self._replicas.look(self.now_s)) is not None:
             self.tell(seen)
-
-
-def _once(load: LoadLoaning) -> LoadLoaning:
-    """Looking through what is installed takes longer than a decision, and demand is seen often."""
-    known: dict[str, Loaning] = {}
-
-    def load_once(name: str, parameters: Mapping[str, Any]) -> Loaning:
-        asked = repr((name, sorted(parameters.items())))
-        if asked not in known:
-            known[asked] = load(name, parameters)
-        return known[asked]
-
-    return load_once

@@ -3,10 +3,13 @@
 import json
 import re
 import sys
+from importlib.metadata import entry_points
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from loaning import registry as loaning_registry
 from policies import registry
 from policies.aryl import Aryl
 from policies.papers import PAPERS
@@ -79,6 +82,20 @@ def test_finds_what_is_installed(install):
     mine: Any = registry.load("mine", {"steps": 3, "share": 1, "label": None, "mode": "far"})
     assert (mine.name, mine.steps, mine.mode) == ("mine", 3, "far")
     assert isinstance(mine, Policy)
+
+
+def test_packages_are_looked_through_once_until_one_comes_or_goes(install, monkeypatch):
+    look = Mock(wraps=entry_points)
+    monkeypatch.setattr("policies.plugins.entry_points", look)
+    for _ in range(3):
+        registry.load("fifo", {})
+        loaning_registry.load("aryl", {})
+    assert look.call_count <= 2  # a group each, where no other test has looked yet
+    install("theirs", mine="third_party:Mine")
+    look.reset_mock()
+    for _ in range(3):
+        registry.load("mine", {})
+    assert look.call_count == 1
 
 
 @pytest.mark.parametrize("name", ["aryl", "fifo"])
