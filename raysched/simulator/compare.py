@@ -264,7 +264,7 @@ def _check_some_fit(trace: Path, run: Run, outcome: Outcome) -> None:
     """One job too large is dropped and counted. All of them are a mistake."""
     if len(outcome.refused) == len(run.scenario.arrivals):
         job, why = next(iter(outcome.refused.items()))
-        raise UserError(f"--servers: no job of {trace} fits on them; job {job}: {why}")
+        raise UserError(f"{trace}: no job fits on the servers; job {job}: {why}")
 
 
 def _write(

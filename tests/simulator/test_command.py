@@ -156,7 +156,7 @@ def test_a_cluster_too_small_for_a_job_drops_it_and_for_all_jobs_is_named(
     }
     asked = (path, "--servers", "3x2", "--out", tmp_path / "none")
     message = refusal(capsys, monkeypatch, *asked)
-    assert "fits on them; job a: " in message
+    assert "trace.csv: no job fits on the servers; job a: " in message
     assert "8 workers of 1 GPUs need 8 GPUs; the cluster has room for 6" in message
     assert not (tmp_path / "none").exists()
 
