@@ -37,7 +37,7 @@ _WHY_RATIO = """\
 The core alone, with parameter servers and five resources: 12 jobs in 10 slots, all optima exact \
 where no row says otherwise. On 2 servers of either kind, the smallest clusters, the ratio is \
 greatest: jobs of little worth that come early are admitted at low prices, and their places are \
-missing for worthier ones that come later."""
+missing for worthier ones that come later. The range of worth changes nothing, as in the paper."""
 
 _WHY_ESTIMATES = f"""\
 The core alone, on 50 servers for workers and 50 for parameter servers; the percentages are ours. \
@@ -138,6 +138,8 @@ def draw_estimates(results: Results, figure: Figure) -> None:
             means = [_mean(results, jobs, factor, floor) for factor in FACTORS]
             axes.plot([100 * f for f in FACTORS], means, marker="o", label=_floor(floor))
         axes.set(title=f"{jobs} jobs", xlabel="U and L, % of actual", xscale="log")
+        axes.set_xticks([100 * f for f in FACTORS], [f"{100 * f:g}" for f in FACTORS])
+        axes.minorticks_off()
         axes.set(ylabel="total utility", ylim=(0, None))
     axes.legend()
 
