@@ -52,7 +52,7 @@ def runs(effort: Effort) -> list[Run]:
             {"scheme": scheme, "jobs": jobs, "seed": seed},
             cpu_s=_DORM_S[jobs] if scheme == "dorm" else 0.4,
         )
-        for jobs in ((15, 30) if effort.quick else (15, 30, 45, 60))
+        for jobs in ((15, 45) if effort.quick else (15, 30, 45, 60))
         for scheme in SCHEMES
         for seed in effort.seeds()
     ]
