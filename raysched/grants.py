@@ -38,13 +38,12 @@ def set_batch_size(job: Job, allocation: Allocation) -> list[Action]:
     with its smallest one where the workers that it shall have cannot hold the batch.
 
     A grant that it has not taken yet comes with it; one that it runs on goes over at the next
-    boundary, where its workers stay (`reach_boundary`).
+    boundary, where its workers stay and can hold it (`reach_boundary`).
     """
     batch_size = allocation.batch_size
     if batch_size not in job.spec.admissible:
         batch_size = job.batch_size
-    if job.workers and not job.spec.fits(batch_size, job.workers):
-        batch_size = job.spec.admissible[0]
+    batch_size = _held_by(job, batch_size, job.workers)
     if batch_size == job.batch_size:
         return []
     job.batch_size = batch_size
@@ -95,11 +94,17 @@ def reach_boundary(state: State, job: Job) -> list[Action]:
     """A running job is at an epoch boundary: it leaves if there is an offer, else trains on.
 
     Workers on a server that is being reclaimed leave now in any case: what the job shall have
-    elsewhere may not be free yet, and the server is needed.
+    elsewhere may not be free yet, and the server is needed. A batch that was chosen for workers
+    that are still to come waits for them where those that are there cannot hold it.
     """
     actions: list[Action] = []
-    if job.running is not None and job.running.batch_size != job.batch_size:
-        job.running = replace(job.running, batch_size=job.batch_size)
+    running, batch_size = job.running, job.batch_size
+    if (
+        running is not None
+        and running.batch_size != batch_size
+        and job.spec.fits(batch_size, running.workers)
+    ):
+        job.running = replace(running, batch_size=batch_size)
     if job.offer is None and _stands_on_reclaimed(state, job):
         actions = _offer(state, job, _what_remains(state, job), keep_wanted=True)
     if job.offer is not None:
@@ -158,7 +163,7 @@ def _offer(
 ) -> list[Action]:
     """Reserve what is needed beyond what the job holds, and offer it in place of an older offer."""
     state.ledger.grant(job.id, _gpus(job, _beyond(servers, _held(job))))
-    older, job.offer = job.offer, Grant(state.next_grant(), job.id, dict(servers), job.batch_size)
+    older, job.offer = job.offer, _grant(state, job, servers)
     if not keep_wanted or job.wanted == job.offer.servers:
         job.wanted = None
     change: Literal["preempt", "start", "move", "resize"]
@@ -177,13 +182,25 @@ def _offer_again(state: State, job: Job, lost: Grant) -> list[Action]:
     servers = {s: n for s, n in lost.servers.items() if state.trainable(s)}
     if sum(servers.values()) < job.spec.min_workers:
         return []
-    job.offer = Grant(state.next_grant(), job.id, servers, job.batch_size)
+    job.offer = _grant(state, job, servers)
     reason = because(
         "workers were lost in epoch {epoch}: it is redone on {workers} workers",
         epoch=job.epochs_done,
         workers=job.offer.workers,
     )
     return [Offer("restart", job.offer, reason)]
+
+
+def _grant(state: State, job: Job, servers: Mapping[str, int]) -> Grant:
+    batch_size = _held_by(job, job.batch_size, sum(servers.values()))
+    return Grant(state.next_grant(), job.id, dict(servers), batch_size)
+
+
+def _held_by(job: Job, batch_size: int, workers: int) -> int:
+    """This batch size, or the job's smallest one where so many workers cannot hold it."""
+    if not workers or job.spec.fits(batch_size, workers):
+        return batch_size
+    return job.spec.admissible[0]
 
 
 def _give_up(state: State, job: Job, grant: Grant, kept: Mapping[str, int]) -> list[Action]:

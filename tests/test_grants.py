@@ -16,6 +16,9 @@ from tests.pretend_cluster import spec
 
 WHY = because("the test wants it")
 
+PROFILE_OF_TWO = (9.0, 5.0, 4.0, 3.0, None, 4.0, 3.0, 2.0)
+"""Batches of 64 and of 128, which does not fit on one worker."""
+
 
 @pytest.fixture
 def state() -> State:
@@ -177,9 +180,38 @@ def test_a_batch_size_that_is_not_the_jobs_own_changes_nothing(state):
 
 def test_a_batch_that_does_not_fit_on_fewer_workers_gives_way_to_the_smallest(state):
     job = running(state, "job", {"t1": 2})
-    profile = (9.0, 5.0, 4.0, 3.0, None, 4.0, 3.0, 2.0)
-    job.spec = replace(job.spec, batch_sizes=(64, 128), profile_epoch_s=profile)
+    job.spec = replace(job.spec, batch_sizes=(64, 128), profile_epoch_s=PROFILE_OF_TWO)
     job.batch_size = 128
     grants.want(state, job, {"t1": 1}, WHY)
     assert grants.set_batch_size(job, Allocation(1, WHY)) == [SetBatchSize("job", 64, WHY)]
     assert job.batch_size == 64
+
+
+def test_a_batch_chosen_for_more_workers_waits_for_them(state):
+    """Its GPUs are not free yet, and those that are there cannot hold it."""
+    job = running(state, "job", {"t1": 1})
+    running(state, "other", {"t1": 3})
+    job.spec = replace(job.spec, batch_sizes=(64, 128), profile_epoch_s=PROFILE_OF_TWO)
+    job.batch_size = 64
+    grants.want(state, job, {"t1": 2}, WHY)
+    grants.settle(state)
+    grants.set_batch_size(job, Allocation(2, WHY, batch_size=128))
+    grants.reach_boundary(state, job)
+    assert job.running is not None
+    assert (job.running.batch_size, job.batch_size, offered(job)) == (64, 128, None)
+
+    state.ledger.release("other", {"t1": 1})
+    state.ledger.freed("other", "t1")
+    grants.settle(state)
+    assert job.offer is not None
+    assert job.offer.batch_size == 128
+
+
+def test_workers_that_are_left_get_a_batch_that_they_can_hold(state):
+    job = running(state, "job", {"t1": 1, "i1": 1})
+    job.spec = replace(job.spec, batch_sizes=(64, 128), profile_epoch_s=PROFILE_OF_TWO)
+    job.batch_size = 128
+    state.servers["i1"].loan = "reclaiming"
+    grants.reach_boundary(state, job)
+    assert job.offer is not None
+    assert (offered(job), job.offer.batch_size) == ({"t1": 1}, 64)
