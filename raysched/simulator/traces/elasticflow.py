@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from raysched.simulator.models import Linear
+from raysched.simulator.models import Linear, Measured
 from raysched.simulator.scenario import Arrival
 from raysched.simulator.traces.profiles import Profiles
 from raysched.simulator.traces.rows import Row, rows
@@ -59,11 +59,19 @@ def read(
             described["requested_workers"] = asked
             return job(name, at_s, Linear(), work, iterations, (1, most), **described)
         speeds = profiles.speeds(row)
-        most = min(most, speeds.workers[-1])
-        described["requested_workers"] = min(asked, most)
-        return job(name, at_s, speeds, iterations, iterations, (1, most), **described)
+        return profiled_job(name, at_s, speeds, iterations, asked, most, **described)
 
     return in_order("elasticflow", rows(path), read_job, skip_bad=skip_bad)
+
+
+def profiled_job(
+    name: str, at_s: float, speeds: Measured, iterations: int, asked: int, most: int, **spec: Any
+) -> Arrival:
+    """A job that runs its iterations at the speeds measured, on 1 … `most` GPUs, as far as they
+    were profiled. Raises `InvalidJob`."""
+    most = min(most, speeds.workers[-1])
+    spec["requested_workers"] = min(asked, most)
+    return job(name, at_s, speeds, iterations, iterations, (1, most), **spec)
 
 
 _OTHER_NAME = {

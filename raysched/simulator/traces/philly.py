@@ -19,10 +19,15 @@ def fits(columns: tuple[str, ...]) -> bool:
 
 
 def read(
-    path: Path, *, skip_bad: bool = False, elastic: int = 1, scaling: Scaling = LINEAR
+    path: Path,
+    *,
+    skip_bad: bool = False,
+    elastic: int = 1,
+    scaling: Scaling = LINEAR,
+    cluster: str | None = None,
 ) -> Trace:
     """Jobs that run their duration on the trace's GPUs, each a worker; the virtual cluster is the
-    tenant.
+    tenant. `cluster`: jobs of this one only.
 
     The trace does not say how jobs scale: they keep their size, or may have up to `elastic` times
     as many workers, by `scaling`. Jobs are named by the line on which they stand.
@@ -39,4 +44,5 @@ def read(
             tenant=row.text("cluster"),
         )
 
-    return in_order("philly", rows(path), read_job, skip_bad=skip_bad)
+    chosen = (row for row in rows(path) if cluster in (None, row.cells["cluster"]))
+    return in_order("philly", chosen, read_job, skip_bad=skip_bad)
