@@ -57,7 +57,9 @@ class Aryl:
     A job whose batch does not fit into the memory of a type runs there with the largest one that
     does (App. E), and not at all where none does. `mixing`: see `policies.aryl_gpus`; 1 in the
     paper's Ideal scenario (§7.1). `tuned`: at each size a job runs with the best of its admissible
-    batch sizes (Aryl+TunedJobs, §7.1); its learning rate is its own affair.
+    batch sizes (Aryl+TunedJobs, §7.1); its learning rate is its own affair. `apart`: elastic jobs
+    go on loan first, base and flexible workers on servers of their own (§5.3); without, they are
+    placed like others (Table 6).
 
     `objective` is what phase 2 maximises: `mckp` as above; `recip`, which weighs what a job gains
     by how soon it will end; `rollout`, which tries five rules to the end and takes the best, or
@@ -68,6 +70,7 @@ class Aryl:
     objective: Literal["mckp", "recip", "rollout"] = "mckp"
     mixing: float = MIXING
     tuned: bool = False
+    apart: bool = True
 
     name: ClassVar[str] = "aryl"
     source: ClassVar[str] = "004 §5.2-5.3, Algorithm 2"
@@ -85,7 +88,7 @@ class Aryl:
         """Allocations with `objective` and, but for `rollout`, `bound`: sums over the types of
         what `Flexible` says, in which jobs that mix them do not count."""
         check(problem)
-        fleet = Fleet.of(problem, self.mixing, self.tuned)
+        fleet = Fleet.of(problem, self.mixing, self.tuned, self.apart)
         base = allocate_base(fleet)
         flexible = [_grow(fleet, base, at, self.objective) for at in range(len(fleet.types))]
         workers = base.workers.copy()

@@ -26,6 +26,7 @@ def allocations(fleet: Fleet, base: Base, workers: Ints, others: str) -> dict[st
     told = fleet.tuned | (batch_size != jobs.batch_size)
     types = [each.name for each in fleet.types]
     moves = _moves(fleet, workers)
+    rule = PlacementRule.APART if fleet.apart else PlacementRule.PACK
     each_job = zip(
         jobs.ids,
         rows,
@@ -46,7 +47,7 @@ def allocations(fleet: Fleet, base: Base, workers: Ints, others: str) -> dict[st
         answers[job] = Allocation(
             workers=values[0],
             reason=base.waits.get(row) or Reason(sentence, numbers),
-            placement=PlacementRule.APART,
+            placement=rule,
             batch_size=batch if batch and runs else None,
             gpu_type=types[there.index(True)] if len(types) > 1 and runs and not mixes else None,
         )

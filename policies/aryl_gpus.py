@@ -55,11 +55,12 @@ class Fleet:
     types: tuple[GpuType, ...]
     mixing: float
     tuned: bool
+    apart: bool
 
     @classmethod
-    def of(cls, problem: Problem, mixing: float, tuned: bool) -> Fleet:
+    def of(cls, problem: Problem, mixing: float, tuned: bool, apart: bool = True) -> Fleet:
         """The servers of the problem, sorted by type."""
-        return cls(problem, gpu_types(problem.servers), mixing, tuned)
+        return cls(problem, gpu_types(problem.servers), mixing, tuned, apart)
 
     @cached_property
     def gpus(self) -> Ints:
@@ -77,8 +78,11 @@ class Fleet:
         return tuple(range(len(self.types)))
 
     @cached_property
-    def on_loan_first(self) -> tuple[int, ...]:
-        """Types in the order that elastic jobs prefer, and flexible demands of mixing jobs."""
+    def elastic_first(self) -> tuple[int, ...]:
+        """Types in the order that elastic jobs prefer, and flexible demands of mixing jobs: on
+        loan first, unless they are placed like others."""
+        if not self.apart:
+            return self.training_first
         return tuple(sorted(self.training_first, key=lambda at: not self.types[at].on_loan))
 
     @cached_property
@@ -87,7 +91,7 @@ class Fleet:
         jobs = self.problem.jobs
         orders = {
             (elastic, asked): tuple(at for at in order if asked in ("", self.types[at].name))
-            for elastic, order in ((False, self.training_first), (True, self.on_loan_first))
+            for elastic, order in ((False, self.training_first), (True, self.elastic_first))
             for asked in set(jobs.gpu_type)
         }
         wishes = zip(jobs.elastic.tolist(), jobs.gpu_type, self._fits.tolist(), strict=True)

@@ -18,7 +18,7 @@ def grow_mixed(fleet: Fleet, workers: Ints, free_gpus: Ints, worth: Worth) -> In
     then. A few slow workers may cost more by `mixing` than they bring: they are not taken.
     """
     jobs, workers, free_gpus = fleet.problem.jobs, workers.copy(), free_gpus.copy()
-    for gpu_type in fleet.on_loan_first:
+    for gpu_type in fleet.elastic_first:
         rows = np.flatnonzero(fleet.mixes & workers.any(axis=1))
         now = workers[rows].sum(axis=1)
         job, extra, offset = extra_workers(now, jobs.max_workers[rows])

@@ -13,7 +13,7 @@ from policies.aryl_base import allocate_base
 from policies.aryl_gpus import Fleet
 from policies.aryl_mixing import grow_mixed
 from policies.aryl_objectives import WORTH
-from policies.problem import NO_MEMORY, PolicyError
+from policies.problem import NO_MEMORY, PlacementRule, PolicyError
 from tests.builders import job, on_loan, problem, training
 from tests.policies.test_ffdl import with_batches
 from tests.strategies import problems
@@ -55,6 +55,11 @@ class TestWhere:
         assert why(decision, "long") == (
             "starts on 3 workers with T4 GPUs, 8 s to go; its size is fixed"
         )
+
+    def test_elastic_jobs_that_are_not_kept_apart_are_placed_like_others(self):
+        decision = decide([job("a", (3, 4))], policy=Aryl(apart=False))
+        assert sizes(decision) == {"a": (4, "V100")}
+        assert decision.allocations["a"].placement is PlacementRule.PACK
 
     def test_elastic_jobs_stand_on_loan_first(self):
         jobs = [job("short", (3, 4), epoch_s=1), job("long", (3, 4), epoch_s=2)]
