@@ -7,7 +7,7 @@ from importlib import import_module
 from raysched.errors import UserError
 from raysched.simulator.reproductions.experiment import Experiment
 
-PAPERS: tuple[str, ...] = ("modelarts", "elasticflow", "oasis", "ffdl")
+PAPERS: tuple[str, ...] = ("modelarts", "elasticflow", "oasis", "ffdl", "aryl")
 """Each has a module of its name here, with its `EXPERIMENTS`."""
 
 
