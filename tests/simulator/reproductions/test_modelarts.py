@@ -81,6 +81,7 @@ def hand_made(total_s, queuing_s, ends_s=(1.0,) * 200):
             "total_s": total_s(p["policy"], p["nodes"], p["case"]) + p["seed"],
             "queuing_s": queuing_s(p["policy"], p["nodes"]),
             "ends_in_step_s": 150.0,
+            "resizes": 2.0,
             "ends_s": list(ends_s),
         }
 

@@ -23,8 +23,8 @@ CASE_POOLS = (70, 110, 150)
 Values = tuple[float, ...]
 """One a seed."""
 
-_CPU_S = {"optimal": 5.0, "greedy": 2.5, "greedy_remaining": 2.5, "greedy_once": 2.5, "fixed": 1.5}
-_ALL_JOBS = 2.5  # times as long with small jobs
+_CPU_S = {"optimal": 4.2, "greedy": 2.0, "greedy_remaining": 2.0, "greedy_once": 2.0, "fixed": 1.5}
+_ALL_JOBS = 1.6  # times as long with small jobs
 
 
 def runs_of(

@@ -43,7 +43,7 @@ MOST_ENDS = 200
 
 
 def simulated(case: str, policy: str, nodes: int, seed: int) -> Measured:
-    """Mean times of all jobs, in seconds, and when the first `MOST_ENDS` of them ended.
+    """Means over all jobs, times in seconds, and when the first `MOST_ENDS` of them ended.
 
     `ends_in_step_s`: from the last scaling decision to a job's end.
 
@@ -70,13 +70,14 @@ def _scenario(case: str, nodes: int, seed: int) -> Scenario:
 
 
 def _times(outcome: Outcome) -> dict[str, float]:
-    jobs = outcome.history.jobs.values()
+    jobs = list(outcome.history.jobs.values())
     total_s = [job.ended_s - job.submitted_s for job in jobs if job.ended_s is not None]
     queuing_s = [job.queuing_s for job in jobs if job.queuing_s is not None]
     return {
         "ended": len(total_s),
         "queuing_s": float(np.mean(queuing_s)),
         "total_s": float(np.mean(total_s)),
+        "resizes": float(np.mean([job.resizes for job in jobs])),
         "ends_in_step_s": float(np.mean([s % STEP_S for s in _ends_s(outcome)])),
     }
 
