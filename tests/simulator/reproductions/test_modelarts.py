@@ -52,6 +52,12 @@ def test_allocators_differ(few_jobs):
     assert total_s["fixed"] == max(total_s.values())
 
 
+def test_ends_are_told_from_the_last_decision(few_jobs):
+    found = simulated("baseline", "optimal", 16, 0)["ends_in_step_s"]
+    assert 0 < found < 300
+    assert simulated("baseline", "fixed", 16, 0)["ends_in_step_s"] is None
+
+
 def test_one_server_of_16_nodes_is_as_good_as_16_servers():
     jobs = modelarts(FEW, 0)
     settings = Settings("modelarts", {"exact_jobs": 0}, costs=Costs(at_boundaries=False))
