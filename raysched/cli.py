@@ -321,6 +321,7 @@ def simulate(
     journal of raysched: then the measured run stands beside the simulated ones.
     """
     from raysched.simulator import compare, screen
+    from raysched.simulator.solvers import silenced
 
     asked = compare.Comparison(
         trace=trace,
@@ -337,7 +338,7 @@ def simulate(
         parameters=_parsed_by_policy(parameters),
         skip_bad=skip_bad,
     )
-    with screen.progress(max(len(asked.policies), 1), quiet=as_json) as watch:
+    with screen.progress(max(len(asked.policies), 1), quiet=as_json) as watch, silenced():
         found = compare.compare(asked, out, watch)
     if found.skipped:
         click.echo(f"raysched: {found.skipped} bad rows of {trace} were skipped", err=True)

@@ -1,6 +1,7 @@
 """`raysched simulate` from the shell's side."""
 
 import json
+import os
 from unittest.mock import Mock
 
 import pytest
@@ -13,6 +14,7 @@ from raysched.simulator import screen, traces
 from raysched.simulator.compare import servers_of
 from raysched.simulator.progress import bars
 from raysched.simulator.scenario import ServerSet
+from raysched.simulator.solvers import silenced
 from tests.simulator.test_journal import written
 from tests.simulator.test_public_traces import HELIOS, of_helios
 from tests.simulator.test_traces import GOOD, HEADER, table
@@ -208,3 +210,10 @@ def test_servers_may_differ():
         ServerSet(2, 8, "V100"),
         ServerSet(3, 4, "T4", 0.25),
     )
+
+
+def test_what_a_solver_prints_does_not_mix_with_the_answer(capfd):
+    with silenced():
+        os.write(1, b"HighsMipSolverData\n")
+    os.write(1, b"{}\n")
+    assert capfd.readouterr().out == "{}\n"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from raysched.simulator.reproductions.experiment import Measured, Results, Run
 from raysched.simulator.reproductions.store import Store, digest
+from raysched.simulator.solvers import silence_here
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def do(forecast: Forecast, store: Store, watch: Callable[[Run], None]) -> None:
         return
     longest_first = sorted(forecast.to_do, key=lambda run: -run.cpu_s)
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(forecast.processes, context, initializer=_stop_when_told)
+    pool = ProcessPoolExecutor(forecast.processes, context, initializer=_begin)
     try:
         runs = {pool.submit(_timed, run): run for run in longest_first}
         for done in as_completed(runs):
@@ -70,6 +71,7 @@ def _timed(run: Run) -> tuple[Measured, float]:
     return measured, time.process_time() - began_s
 
 
-def _stop_when_told() -> None:
+def _begin() -> None:
     """On Ctrl-C a process ends at once, without a traceback: there is nothing to save."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    silence_here()
