@@ -74,8 +74,8 @@ def table7(results: Results) -> Report:
 
 
 _WHY7 = """\
-Jobs come to stand on loan here when sweeps fill the training pool, and so are those that would
-have waited long: longer than in the paper, where the pool is short of GPUs at most hours."""
+Inelastic jobs stand on loan only where the training pool is full. Here that is while a sweep
+waits, so that those who come to stand there would have waited for long."""
 
 
 def fig7(results: Results) -> Report:
@@ -91,9 +91,8 @@ def fig7(results: Results) -> Report:
 
 
 _WHY_FIG7 = """\
-Inelastic jobs go on loan only where the training pool is full (§5.3), which it is here in a
-third of the hours, and only 21 % of them may. Large jobs prefer servers on loan, and fill them
-in Basic."""
+Inelastic jobs go on loan only where the training pool is full (§5.3), and only 21 % of them may:
+most days nobody needs to. Large jobs prefer servers on loan, and use them in Basic."""
 
 
 def _use(found: Sequence[dict[str, list[float | None]]]) -> list[float]:
@@ -140,8 +139,8 @@ def fig8(results: Results) -> Report:
 
 
 _WHY8 = """\
-A T4 server is worth two GPUs here and hosts one or two workers of one job, so that few choices
-are left to tell ways of choosing apart; most reclaims find servers that stand empty."""
+A server of 8 T4 is worth two GPUs here and hosts one or two workers, so that there is little to
+tell ways of choosing apart; without scaling few jobs stand there at all (Fig. 7)."""
 
 
 def _draw8(results: Results, figure: Figure) -> None:

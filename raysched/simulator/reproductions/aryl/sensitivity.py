@@ -65,7 +65,7 @@ def table6(results: Results) -> Report:
 
 _WHY6 = """\
 Placed like others, elastic jobs stay on training servers while these have room, where no reclaim
-reaches them; in the paper training servers are so full that they end up on loan all the same."""
+reaches them."""
 
 LINEAR: dict[str, Scheme] = {name: SCENARIOS[name] for name in ("Basic", "Ideal")}
 IMPERFECT: dict[str, Scheme] = {name: {**each, "imperfect": True} for name, each in LINEAR.items()}
@@ -103,8 +103,8 @@ def fig10(results: Results) -> Report:
 
 _TIMES = (("queuing", "queuing_s_mean"), ("JCT", "jct_s_mean"))
 _WHY10 = """\
-Jobs of few workers have few steps beyond the middle of their range; of one to three workers the
-loss is a tenth, once."""
+A large job of one to three workers loses a tenth of its speed at the most; one of four to twelve
+hardly gains beyond eight. The scheduler knows the true curves."""
 
 
 def _more(results: Results, metric: str, name: str) -> tuple[float, ...]:
@@ -157,8 +157,8 @@ def table9(results: Results) -> Report:
 
 
 _WHY9 = """\
-Estimates that are a quarter off hardly change who is shortest where running times differ by
-orders of magnitude, as they do here (half a minute to nine days)."""
+An estimate that is off by a quarter rarely changes who is shortest, where running times differ
+by orders of magnitude, from half a minute to nine days."""
 
 
 def _table6_runs(effort: Effort) -> Sequence[Run]:
