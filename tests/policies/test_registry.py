@@ -120,6 +120,7 @@ def test_describes_as_json():
             "objective": "mckp",
             "mixing": 0.7,
             "tuned": False,
+            "apart": True,
         },
     }
 
