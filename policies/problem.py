@@ -70,6 +70,15 @@ class Curves:
         batches, batch_offset = _ragged_rows(self.batch_offset, rows)
         return Curves(self.epoch_s[entries], offset, self.batch_size[batches], batch_offset)
 
+    def then(self, others: Curves) -> Curves:
+        """The curves of these jobs, and after them those of others."""
+        return Curves(
+            np.concatenate((self.epoch_s, others.epoch_s)),
+            np.concatenate((self.offset, self.offset[-1] + others.offset[1:])),
+            np.concatenate((self.batch_size, others.batch_size)),
+            np.concatenate((self.batch_offset, self.batch_offset[-1] + others.batch_offset[1:])),
+        )
+
 
 def _ragged_rows(offset: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Where the entries of these rows lie, and their own offsets."""

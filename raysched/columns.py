@@ -7,8 +7,8 @@ of jobs stand in (submit time, id) order because jobs are only appended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from typing import Any
 
@@ -98,9 +98,9 @@ class JobColumns:
         self._row_of: dict[str, int] = {}
         self._gpu_types: list[str] = []
         self._curves: list[_Curve] = []
-        self._joined: Curves | None = None
+        self._joined = _joined([])  # of the first rows; shared by questions: nobody may write to it
+        self._learned: set[int] = set()  # rows whose curves are others than those joined
         self._touched: dict[str, None] = {}  # in the order of submission for new jobs
-        self._gone = False
 
     def touch(self, jobs: Iterable[str]) -> None:
         """Note that these jobs changed."""
@@ -109,13 +109,14 @@ class JobColumns:
     def jobs(self, state: State) -> Jobs:
         """All live jobs as columns: copies, safe to hand to another thread."""
         self._rewrite(state)
-        if self._gone:
+        self._join_curves()
+        if len(self._row_of) < len(self._ids):
             self._compact()
         columns = {name: column[: len(self._ids)].copy() for name, column in self._columns.items()}
         return Jobs(
             ids=tuple(self._ids),
             gpu_type=tuple(self._gpu_types),
-            curves=self._joined_curves(),
+            curves=self._joined,
             **columns,
         )
 
@@ -146,7 +147,7 @@ class JobColumns:
         if seen_s != known.seen_s:
             known.seen_s = {batch: dict(by_workers) for batch, by_workers in seen_s.items()}
             known.epoch_s = predicted_epoch_s(job.spec, job.times, state.history)
-            self._joined = None
+            self._learned.add(row)
 
     def _append(self, job: Job) -> int:
         row = len(self._ids)
@@ -161,38 +162,48 @@ class JobColumns:
         self._ids.append(job.id)
         self._gpu_types.append(job.spec.gpu_type)
         self._curves.append(_Curve({}, np.zeros((0, 0)), job.spec.admissible))
-        self._joined = None
         return row
 
     def _remove(self, job_id: str) -> None:
         gone = self._row_of.pop(job_id, None)
         if gone is not None:
             self._ids[gone] = ""
-            self._gone = True
 
     def _compact(self) -> None:
         """Close the gaps that ended jobs left."""
-        kept = [row for row, job_id in enumerate(self._ids) if job_id]
+        kept = np.flatnonzero([job_id != "" for job_id in self._ids])
         for column in self._columns.values():
             column[: len(kept)] = column[kept]
-        self._curves = [self._curves[row] for row in kept]
-        self._gpu_types = [self._gpu_types[row] for row in kept]
-        self._ids = [self._ids[row] for row in kept]
-        self._row_of = {job_id: row for row, job_id in enumerate(self._ids)}
-        self._joined, self._gone = None, False
+        for gone in reversed([row for row, job_id in enumerate(self._ids) if not job_id]):
+            del self._ids[gone], self._gpu_types[gone], self._curves[gone]
+        self._row_of = dict(zip(self._ids, range(len(kept)), strict=True))
+        self._joined = self._joined.take(kept)
 
-    def _joined_curves(self) -> Curves:
-        """Shared by questions until a curve changes: nobody may write to them."""
-        if self._joined is None:
-            curves = [curve.epoch_s for curve in self._curves]
-            batch_sizes = [curve.batch_sizes for curve in self._curves]
-            self._joined = Curves(
-                epoch_s=np.concatenate(curves, axis=None) if curves else np.zeros(0),
-                offset=_offset(curve.size for curve in curves),
-                batch_size=np.fromiter(chain.from_iterable(batch_sizes), np.int64),
-                batch_offset=_offset(map(len, batch_sizes)),
-            )
-        return self._joined
+    def _join_curves(self) -> None:
+        """Take in the curves of new rows, and what was learned of others."""
+        joined = len(self._joined.offset) - 1
+        learned = [row for row in self._learned if row < joined]
+        if learned:
+            epoch_s = self._joined.epoch_s.copy()
+            for row in learned:
+                at = self._joined.offset[row]
+                curve = self._curves[row].epoch_s
+                epoch_s[at : at + curve.size] = curve.ravel()
+            self._joined = replace(self._joined, epoch_s=epoch_s)
+        self._learned.clear()
+        if joined < len(self._curves):
+            self._joined = self._joined.then(_joined(self._curves[joined:]))
+
+
+def _joined(curves: Sequence[_Curve]) -> Curves:
+    epochs_s = [curve.epoch_s.ravel() for curve in curves]
+    batch_sizes = [curve.batch_sizes for curve in curves]
+    return Curves(
+        epoch_s=np.concatenate([np.zeros(0), *epochs_s]),
+        offset=_offset(curve.size for curve in epochs_s),
+        batch_size=np.fromiter(chain.from_iterable(batch_sizes), np.int64),
+        batch_offset=_offset(map(len, batch_sizes)),
+    )
 
 
 def _offset(lengths: Iterable[int]) -> Ints:

@@ -6,8 +6,9 @@ first, on the training pool, and the policy sees neither them nor the GPUs that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from raysched.placement_problem import Placed, Rooms, Wanted
 from raysched.standing import Standing, workers_on
 from raysched.state import Job, State
 
+Asked: TypeAlias = Sequence[tuple[Job, Allocation]]
+"""Live jobs that are the policy's, in the order of submission, and what they are to have."""
+
 
 def problem(
     state: State, jobs: Jobs, servers: Servers, standing: Standing, apart: Sequence[Job]
@@ -40,12 +44,7 @@ def problem(
         ids = {job.id for job in apart}
         jobs = jobs.take(np.flatnonzero([job not in ids for job in jobs.ids]))
         servers = replace(servers, gpus=servers.gpus - _promised_gpus(state, servers, apart))
-    placed = np.zeros((len(jobs), len(servers.ids)), dtype=np.int64)
-    column = servers.column
-    for row, job_id in enumerate(jobs.ids):
-        for server, workers in standing.of[job_id].servers.items():
-            if server in column:
-                placed[row, column[server]] = workers
+    placed = standing.placed(jobs.ids, servers)
     return Problem(state.now_s, jobs, servers, placed, state.restart_s, seed=state.events)
 
 
@@ -67,14 +66,19 @@ def apply(
             changed.append(job_id)
     standing.touch(changed)
     standing.refresh(state, servers)
-    for job, placed, reason in _placements(state, servers, standing, decision.allocations):
+    asked = [
+        (job, allocation)
+        for job_id, job in state.live.items()
+        if (allocation := decision.allocations.get(job_id)) is not None and not job.inherited
+    ]
+    for job, placed, reason in _placements(state, servers, standing, asked):
         before = dict(job.target), job.batch_size
         actions += grants.want(state, job, placed.servers, placed.shortfall or reason)
         if (allocation := decision.allocations.get(job.id)) is not None:
             actions += grants.set_batch_size(job, allocation)
         if (job.target, job.batch_size) != before:
             changed.append(job.id)
-    _note_promises(state, decision.allocations)
+    _note_promises(asked)
     return actions, changed
 
 
@@ -95,7 +99,7 @@ def broken_promises(state: State) -> dict[str, str]:
 
 
 def _placements(
-    state: State, servers: Servers, standing: Standing, allocations: Mapping[str, Allocation]
+    state: State, servers: Servers, standing: Standing, asked: Asked
 ) -> list[tuple[Job, Placed, Reason]]:
     """Workers on servers: for jobs with a promise to keep, then for every job that the policy
     allocated and that has epochs left, but not for those that stay as they are."""
@@ -106,52 +110,47 @@ def _placements(
         gpus = job.spec.gpus_per_worker
         free_gpus += gpus * workers_on(job.target, servers)
         free_gpus -= gpus * workers_on(held[job.id].servers, servers)
-    stay, moved = _sifted(state, standing, allocations, not (free_gpus < 0).any())
+    stay, moved = _sifted(standing, asked, not (free_gpus < 0).any())
     settled = np.zeros_like(free_gpus)
     if servers.on_loan.any():  # elsewhere it makes no difference
         for job in stay:
             settled += workers_on(job.target, servers)
     # Those that wait and go on waiting need no place: most of a long queue.
     wanted = [
-        _wanted(state, job, allocations[job.id])
-        for job in moved
-        if job.target or allocations[job.id].workers
+        _wanted(state, job, allocation)
+        for job, allocation in moved
+        if job.target or allocation.workers
     ]
     placed = place(wanted, Rooms(servers, free_gpus, settled)) if wanted else {}
     return [
         *((job, held[job.id], _keeps_promise(state, job)) for job in apart),
-        *((job, placed.get(job.id, Placed({})), allocations[job.id].reason) for job in moved),
+        *((job, placed.get(job.id, Placed({})), allocation.reason) for job, allocation in moved),
     ]
 
 
-def _sifted(
-    state: State, standing: Standing, allocations: Mapping[str, Allocation], room: bool
-) -> tuple[list[Job], list[Job]]:
+def _sifted(standing: Standing, asked: Asked, room: bool) -> tuple[list[Job], Asked]:
     """Jobs that keep what they have, or go on waiting, wherever the others are placed; and these.
     The former learn why.
 
     `room`: no server is taken by more than it has. Then nobody is moved for another's base but
     workers beyond the minimum; by exact servers, and so by subtrees, anyone may be.
     """
-    asked = [
-        (job, allocation, standing.stays(job.id, allocation))
-        for job in state.live.values()
-        if (allocation := allocations.get(job.id)) is not None and not job.inherited
-    ]
-    changes = [allocation for _, allocation, stays in asked if not stays]
+    of = standing.of
+    keeps = [of[job.id].keeps(allocation) for job, allocation in asked]
+    changes = [allocation for (_, allocation), kept in zip(asked, keeps, strict=True) if not kept]
     packed = all(a.servers is None and a.placement is not PlacementRule.BUDDY for a in changes)
     undisturbed, no_changes = room and packed, not changes
     stay: list[Job] = []
-    moved: list[Job] = []
-    for job, allocation, stays in asked:
-        if stays and (
+    moved: list[tuple[Job, Allocation]] = []
+    for (job, allocation), kept in zip(asked, keeps, strict=True):
+        if kept and (
             not allocation.workers
             or (undisturbed and (no_changes or allocation.workers == job.spec.min_workers))
         ):
             job.reason = allocation.reason
             stay.append(job)
         elif not job.trained:
-            moved.append(job)
+            moved.append((job, allocation))
     return stay, moved
 
 
@@ -208,16 +207,12 @@ def _keeps_promise(state: State, job: Job) -> Reason:
     )
 
 
-def _note_promises(state: State, allocations: Mapping[str, Allocation]) -> None:
-    for job_id, allocation in allocations.items():
-        job = state.live.get(job_id)
-        if job is None or job.inherited:
-            continue
-        if allocation.promise is None:
-            if job.promise is not None:
-                promises.drop(job, allocation.reason)
-        else:
+def _note_promises(asked: Asked) -> None:
+    for job, allocation in asked:
+        if allocation.promise is not None:
             job.promise, job.promise_over = allocation.promise, ""
+        elif job.promise is not None:
+            promises.drop(job, allocation.reason)
 
 
 def _wanted(state: State, job: Job, allocation: Allocation) -> Wanted:

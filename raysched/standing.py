@@ -6,7 +6,7 @@ others, and how many GPUs of each server all of them take.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,19 +15,30 @@ from policies.problem import Allocation, Ints, PlacementRule, Servers
 from raysched.state import Job, State
 
 UNSETTLED = -1
+_BUDDY = PlacementRule.BUDDY  # looking an enumeration's member up takes longer than the comparison
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
     """The standing target of one job."""
 
-    servers: Mapping[str, int]  # server -> workers
+    workers: Sequence[tuple[int, int]]  # (column, workers) of each server that is there
     gpus_per_worker: int
     settled: int
     """Its workers, where it has or is offered all of them, on servers that training may use and on
     GPUs that it may have; else, and where it has no epochs left, `UNSETTLED`."""
     gpu_type: str  # of all of its workers; "" where it has none, or they differ
     batch_size: int
+
+    def keeps(self, allocation: Allocation) -> bool:
+        """Whether the job is to have what it has, if nobody takes the room that it stands on."""
+        if self.settled != allocation.workers or allocation.servers is not None:
+            return False
+        if allocation.batch_size is not None and allocation.batch_size != self.batch_size:
+            return False
+        return not self.settled or (
+            allocation.placement is not _BUDDY and allocation.gpu_type in (None, self.gpu_type)
+        )
 
 
 class Standing:
@@ -66,22 +77,23 @@ class Standing:
         free: Ints = servers.gpus - self._used_gpus
         return free
 
-    def stays(self, job: str, allocation: Allocation) -> bool:
-        """Whether a job is to have what it has, if nobody takes the room that it stands on."""
-        stand = self.of[job]
-        return (
-            stand.settled == allocation.workers
-            and allocation.batch_size in (None, stand.batch_size)
-            and allocation.servers is None
-            and (not stand.settled or allocation.placement is not PlacementRule.BUDDY)
-            and (not stand.settled or allocation.gpu_type in (None, stand.gpu_type))
-        )
+    def placed(self, jobs: Sequence[str], servers: Servers) -> Ints:
+        """[jobs, servers] Workers that stand, or shall stand, there."""
+        placed = np.zeros((len(jobs), len(servers.ids)), dtype=np.int64)
+        rows: list[int] = []
+        columns: list[int] = []
+        counts: list[int] = []
+        for row, job in enumerate(jobs):
+            for column, count in self.of[job].workers:
+                rows.append(row)
+                columns.append(column)
+                counts.append(count)
+        placed[rows, columns] = counts
+        return placed
 
     def _use(self, stand: Stand, times: int) -> None:
-        for server, workers in stand.servers.items():
-            if server in self._column:
-                gpus = workers * stand.gpus_per_worker
-                self._used_gpus[self._column[server]] += times * gpus
+        for column, workers in stand.workers:
+            self._used_gpus[column] += times * workers * stand.gpus_per_worker
 
 
 def workers_on(stands: Mapping[str, int], servers: Servers) -> Ints:
@@ -105,7 +117,7 @@ def _stand(job: Job, servers: Servers, column: Mapping[str, int]) -> Stand:
     if workers and not job.spec.fits(job.batch_size, workers):
         settled = False  # its batch has to change
     return Stand(
-        servers=target,
+        workers=[(column[server], n) for server, n in target.items() if server in column],
         gpus_per_worker=job.spec.gpus_per_worker,
         settled=workers if settled and usable and suits else UNSETTLED,
         gpu_type=gpu_type,
