@@ -28,8 +28,10 @@ def check(problem: Problem) -> None:
     _refuse("server", problem.servers.ids, ("gpu_rate", rate, standing_still, "positive"))
     memory = problem.servers.gpu_memory_gib
     _refuse("server", problem.servers.ids, ("gpu_memory_gib", memory, memory <= 0, "positive"))
-    for rule in _rules_for_jobs(problem.jobs):
-        _refuse("job", problem.jobs.ids, rule)
+    rules = [*_rules_for_jobs(problem.jobs)]
+    if np.array([bad for _, _, bad, _ in rules]).any():  # one look is quicker than one for each
+        for rule in rules:
+            _refuse("job", problem.jobs.ids, rule)
     _check_epochs(problem.jobs)
 
 

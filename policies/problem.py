@@ -10,7 +10,7 @@ Times are seconds since the scheduler's journal began.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import lru_cache
@@ -192,14 +192,30 @@ def _column_of(ids: tuple[str, ...]) -> Mapping[str, int]:
     return {server: at for at, server in enumerate(ids)}
 
 
-@dataclass(frozen=True, slots=True)
+class _MadeWhenRead:
+    """A column that may be given as the function that makes it: few policies read it."""
+
+    def __get__(self, problem: object | None, owner: type) -> Ints:
+        if problem is None:
+            raise AttributeError("it has no default")
+        known = vars(problem)
+        if callable(known["placed"]):
+            known["placed"] = known["placed"]()
+        column: Ints = known["placed"]
+        return column
+
+    def __set__(self, problem: object, column: Ints | Callable[[], Ints]) -> None:
+        vars(problem)["placed"] = column
+
+
+@dataclass(frozen=True)
 class Problem:
     """Everything that a policy may look at."""
 
     now_s: float
     jobs: Jobs
     servers: Servers
-    placed: Ints  # [jobs, servers] workers that stand there now
+    placed: _MadeWhenRead = _MadeWhenRead()  # [jobs, servers] workers that stand there now
     resize_s: float = 0.0  # measured cost of one resize
     seed: int = 0  # from the number of the event that asked, for policies that draw
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from raysched.jobs import InvalidJob, JobSpec
@@ -19,26 +20,26 @@ def check_fits(state: State, spec: JobSpec) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """GPUs by server of the cluster at its largest: in all, and by type."""
+    """How many servers of how many GPUs the cluster has at its largest: in all, and by type."""
 
-    gpus: list[int]
-    by_type: dict[str, list[int]]
+    servers: Counter[int]
+    by_type: dict[str, Counter[int]]
 
 
 def largest(state: State) -> Largest:
     """The cluster at its largest, by the servers and the loaning as they are now."""
-    gpus: list[int] = []
-    by_type: dict[str, list[int]] = {}
+    servers = Counter[int]()
+    by_type: dict[str, Counter[int]] = {}
     for server in _at_its_largest(state):
-        here = state.ledger.accounts[server.id].gpus
-        gpus.append(here)
-        by_type.setdefault(server.gpu_type, []).append(here)
-    return Largest(gpus, by_type)
+        gpus = state.ledger.accounts[server.id].gpus
+        servers[gpus] += 1
+        by_type.setdefault(server.gpu_type, Counter())[gpus] += 1
+    return Largest(servers, by_type)
 
 
 def check_within(cluster: Largest, spec: JobSpec) -> None:
     """`check_fits`, for many jobs on one cluster."""
-    if not cluster.gpus:
+    if not cluster.servers:
         raise InvalidJob("workers", "no server carries the label pool=training; start one with it")
     groups = _groups(cluster, spec)
     largest_gpus = max(map(max, groups))
@@ -48,7 +49,7 @@ def check_within(cluster: Largest, spec: JobSpec) -> None:
             f"a worker of {spec.gpus_per_worker} GPUs fits on no server: the largest has "
             f"{largest_gpus}; lower gpus_per_worker",
         )
-    roomiest = max(groups, key=lambda gpus: _room(gpus, spec.gpus_per_worker))
+    roomiest = max(groups, key=lambda servers: _room(servers, spec.gpus_per_worker))
     room = _room(roomiest, spec.gpus_per_worker)
     if spec.min_workers > room:
         of_one_type = " of one type" if len(groups) > 1 or spec.gpu_type else ""
@@ -56,27 +57,27 @@ def check_within(cluster: Largest, spec: JobSpec) -> None:
             "workers",
             f"at least {spec.min_workers} workers of {spec.gpus_per_worker} GPUs need "
             f"{spec.base_gpus} GPUs; the cluster has room for {room} such workers on "
-            f"{sum(roomiest)} GPUs{of_one_type} at most; lower the minimum",
+            f"{_room(roomiest, 1)} GPUs{of_one_type} at most; lower the minimum",
         )
 
 
-def _groups(cluster: Largest, spec: JobSpec) -> list[list[int]]:
-    """GPUs by server, for each group of servers on which the job may stand together."""
-    gpus = {"": cluster.gpus} if spec.mixes_gpus else cluster.by_type
+def _groups(cluster: Largest, spec: JobSpec) -> list[Counter[int]]:
+    """Each group of servers on which the job may stand together."""
+    servers = {"": cluster.servers} if spec.mixes_gpus else cluster.by_type
     if not spec.gpu_type:
-        return list(gpus.values())
-    if spec.gpu_type not in gpus:
+        return list(servers.values())
+    if spec.gpu_type not in servers:
         raise InvalidJob(
             "gpu_type",
             f"no server that training may use has {spec.gpu_type} GPUs; there are "
-            f"{', '.join(sorted(gpus))}",
+            f"{', '.join(sorted(servers))}",
         )
-    return [gpus[spec.gpu_type]]
+    return [servers[spec.gpu_type]]
 
 
-def _room(gpus: list[int], gpus_per_worker: int) -> int:
-    """Workers that fit on servers of so many GPUs."""
-    return sum(here // gpus_per_worker for here in gpus)
+def _room(servers: Counter[int], gpus_per_worker: int) -> int:
+    """Workers that fit on these servers."""
+    return sum(count * (gpus // gpus_per_worker) for gpus, count in servers.items())
 
 
 def _at_its_largest(state: State) -> list[Server]:

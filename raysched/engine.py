@@ -48,10 +48,19 @@ _KEEPS_SERVERS = frozenset(
 """Events after which training may use the same servers as before."""
 
 _FREES_NOTHING = frozenset(
-    {events.JobSubmitted, events.GrantTaken, events.WorkersStarted, events.EpochFinished}
+    {
+        events.JobSubmitted,
+        events.GrantTaken,
+        events.WorkersStarted,
+        events.EpochFinished,
+        events.WorkersStopped,
+        events.JobEnded,
+        events.TimePassed,
+        events.DemandObserved,
+    }
 )
-"""Events after which no GPU is free that was not, and no server unused: nothing is to settle but
-for their own job."""
+"""Events after which no GPU is free that was not, and no server unused: what stops or ends only
+begins to release. Nothing is to settle but for their own job."""
 
 
 class Engine:
@@ -103,7 +112,8 @@ class Engine:
         state.events += 1
         actions = self._handlers[type(event)](event)
         if self._may_settle(event):
-            actions += grants.settle(state)
+            freed = event.server if isinstance(event, events.GpusFreed) else None
+            actions += grants.settle(state, freed)
             actions += lending.close_emptied(state)
         if type(event) not in _KEEPS_SERVERS:
             self._servers.change()
@@ -207,14 +217,16 @@ class Engine:
 
     def _learn(self, job: Job, batch_size: int, epoch_s: float) -> None:
         """Take a measured epoch in, and have the policy asked where it drifts from prediction."""
-        state = self.state
+        state, workers = self.state, job.workers_now
+        seen_s, times = epoch_s * state.rate(job), job.times.get(batch_size)
+        if times and times.mean_s.get(workers) == seen_s and job.spec.profile_epoch_s is not None:
+            return  # as all of them on so many workers
         predicted_s = state.predicted_s(job)
         if abs(epoch_s - predicted_s) > DRIFT * predicted_s:
             triggers.policy_due(
                 state, f"{job.id} took {epoch_s:.2f} s an epoch, not {predicted_s:.2f} s"
             )
-        times = job.times.setdefault(batch_size, EpochTimes())
-        times.observe(job.workers_now, epoch_s * state.rate(job))
+        job.times.setdefault(batch_size, EpochTimes()).observe(workers, seen_s)
 
     def _workers_stopped(self, event: events.WorkersStopped) -> list[Action]:
         job = self.state.live.get(event.job)

@@ -54,10 +54,15 @@ def set_batch_size(job: Job, allocation: Allocation) -> list[Action]:
     return [SetBatchSize(job.id, batch_size, allocation.reason)]
 
 
-def settle(state: State) -> list[Action]:
-    """Turn every target whose GPUs are free into an offer, in the order of submission."""
+def settle(state: State, freed: str | None = None) -> list[Action]:
+    """Turn every target whose GPUs are free into an offer, in the order of submission.
+
+    `freed`: only on this server are GPUs free that were not when this was last done.
+    """
     actions: list[Action] = []
     waiting = [job for job in state.live.values() if job.wanted is not None]
+    if freed is not None:
+        waiting = [job for job in waiting if freed in (job.wanted or {})]
     for job in waiting:
         if job.phase != "leaving":
             actions += _offer_wanted(state, job)

@@ -6,8 +6,10 @@ others, and how many GPUs of each server all of them take.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -22,7 +24,8 @@ _BUDDY = PlacementRule.BUDDY  # looking an enumeration's member up takes longer 
 class Stand:
     """The standing target of one job."""
 
-    workers: Sequence[tuple[int, int]]  # (column, workers) of each server that is there
+    columns: Sequence[int]  # of its servers, those that are there
+    workers: Sequence[int]  # on each of them
     gpus_per_worker: int
     settled: int
     """Its workers, where it has or is offered all of them, on servers that training may use and on
@@ -77,22 +80,12 @@ class Standing:
         free: Ints = servers.gpus - self._used_gpus
         return free
 
-    def placed(self, jobs: Sequence[str], servers: Servers) -> Ints:
-        """[jobs, servers] Workers that stand, or shall stand, there."""
-        placed = np.zeros((len(jobs), len(servers.ids)), dtype=np.int64)
-        rows: list[int] = []
-        columns: list[int] = []
-        counts: list[int] = []
-        for row, job in enumerate(jobs):
-            for column, count in self.of[job].workers:
-                rows.append(row)
-                columns.append(column)
-                counts.append(count)
-        placed[rows, columns] = counts
-        return placed
+    def placed(self, jobs: Iterable[str], servers: Servers) -> Callable[[], Ints]:
+        """Makes [jobs, servers] workers that stand, or shall stand, there by now."""
+        return partial(_placed, [self.of[job] for job in jobs], len(servers.ids))
 
     def _use(self, stand: Stand, times: int) -> None:
-        for column, workers in stand.workers:
+        for column, workers in zip(stand.columns, stand.workers, strict=True):
             self._used_gpus[column] += times * workers * stand.gpus_per_worker
 
 
@@ -103,6 +96,14 @@ def workers_on(stands: Mapping[str, int], servers: Servers) -> Ints:
         if server in column:
             workers[column[server]] = count
     return workers
+
+
+def _placed(stands: Sequence[Stand], servers: int) -> Ints:
+    placed = np.zeros((len(stands), servers), dtype=np.int64)
+    rows = np.repeat(np.arange(len(stands)), [len(stand.columns) for stand in stands])
+    columns = list(chain.from_iterable(stand.columns for stand in stands))
+    placed[rows, columns] = list(chain.from_iterable(stand.workers for stand in stands))
+    return placed
 
 
 def _stand(job: Job, servers: Servers, column: Mapping[str, int]) -> Stand:
@@ -117,7 +118,8 @@ def _stand(job: Job, servers: Servers, column: Mapping[str, int]) -> Stand:
     if workers and not job.spec.fits(job.batch_size, workers):
         settled = False  # its batch has to change
     return Stand(
-        workers=[(column[server], n) for server, n in target.items() if server in column],
+        columns=[column[server] for server in target if server in column],
+        workers=[workers for server, workers in target.items() if server in column],
         gpus_per_worker=job.spec.gpus_per_worker,
         settled=workers if settled and usable and suits else UNSETTLED,
         gpu_type=gpu_type,
