@@ -4,7 +4,8 @@
 
 Each case runs in a process of its own, so that its memory is its own. Imports, compiled kernels and
 the reading of the trace are not counted. A case whose trace is not there is skipped, and said to
-be. A target that is missed is said in the table, and does not fail the run: machines differ.
+be; the growth is then that of jobs drawn as for paper 004. A target that is missed is said in the
+table, and does not fail the run: machines differ.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from benchmarks import picture, report
 from benchmarks.decide import INTERRUPTED
 from raysched.simulator.body import Simulator
 from raysched.simulator.compare import Comparison, run_of_table
-from raysched.simulator.models import Settings
+from raysched.simulator.models import Costs, Settings
+from raysched.simulator.reproductions.aryl.runs import HEADROOM, PREEMPTED_S
 from raysched.simulator.scenario import Scenario, ServerSet
+from raysched.simulator.workloads import aryl
 
 TRACES = Path("../shared/data")
 PHILLY = "philly/philly_pollux.csv.gz"
@@ -35,23 +38,28 @@ A100 = "elasticflow/throughputs_A100"
 
 WARM_UP_JOBS = 10
 QUICK_JOBS = 2000
-GROWTH = (1000, 5000, 20_000, 80_000)
+GROWTH = (1000, 5000, 20_000)
 MIB = 1024  # of the KiB in which Linux tells memory
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A trace under one policy on so many servers of 8 GPUs, and what it may take."""
+    """A trace under one policy on so many servers of 8 GPUs, and what it may take.
+
+    Without a trace it is the workload of paper 004, on its own servers, at `scale`: under aryl with
+    its inference pool lent, under other policies with the training pool alone.
+    """
 
     name: str
     trace: str  # under the folder of traces
     policy: str
-    servers: int
+    servers: int = 0
     target_cpu_s: float | None = None
     jobs: int | None = None  # the first of the trace; None: all
     slot_s: float | None = None
     assume: str = ""  # as whose simulator to count
     report_every_s: float = 0.0
+    scale: float = 1.0
 
 
 Result = dict[str, Any]
@@ -71,15 +79,16 @@ def cases() -> list[Case]:
         replace(of_195, name="cluster01", trace=cluster01, servers=64, slot_s=60, target_cpu_s=60),
         philly,
         replace(philly, name="philly-tiresias", policy="tiresias"),
+        Case("aryl", "", "aryl", target_cpu_s=180, slot_s=60, report_every_s=600),
     ]
 
 
-def growth() -> list[Case]:
-    """More and more of Philly's jobs."""
-    return [
-        Case(f"philly-fifo-{jobs}", PHILLY, "fifo", 310, jobs=jobs, report_every_s=600)
-        for jobs in GROWTH
-    ]
+def growth(folder: Path) -> list[Case]:
+    """More and more of Philly's jobs, short of all; drawn ones where these are not there."""
+    case = Case("philly-fifo", PHILLY, "fifo", 310, report_every_s=600)
+    if not (folder / PHILLY).is_file():
+        case = replace(case, name="drawn-fifo", trace="")
+    return [replace(case, name=f"{case.name}-{jobs}", jobs=jobs) for jobs in GROWTH]
 
 
 def quick(case: Case) -> Case:
@@ -109,7 +118,9 @@ def measure(case: Case, folder: Path) -> Result:
 
 
 def _posed(case: Case, folder: Path) -> tuple[Scenario, Settings]:
-    """What `raysched simulate` would run."""
+    """What `raysched simulate` would run, or paper 004's experiments."""
+    if not case.trace:
+        return _drawn(case)
     asked = Comparison(
         folder / case.trace,
         servers=(ServerSet(case.servers, 8),),
@@ -120,6 +131,23 @@ def _posed(case: Case, folder: Path) -> tuple[Scenario, Settings]:
     )
     run = run_of_table(asked, case.policy)
     return replace(run.scenario, arrivals=run.scenario.arrivals[: case.jobs]), run.settings
+
+
+def _drawn(case: Case) -> tuple[Scenario, Settings]:
+    """Jobs drawn as for paper 004, for as many of its days as they take to come."""
+    whole = aryl.Workload(scale=case.scale)
+    jobs_a_day = whole.jobs * whole.scale / whole.days
+    days = whole.days if case.jobs is None else case.jobs / jobs_a_day
+    lends = case.policy == "aryl"
+    settings = Settings(
+        case.policy,
+        loaning="aryl" if lends else "off",
+        loaning_parameters={"headroom": HEADROOM, "smooth_s": aryl.DEMAND_S} if lends else {},
+        costs=Costs(preempted_s=PREEMPTED_S, at_boundaries=False),
+        slot_s=case.slot_s,
+        report_every_s=case.report_every_s,
+    )
+    return aryl.scenario(replace(whole, days=days), 0, lends=lends), settings
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -143,7 +171,7 @@ def _posed(case: Case, folder: Path) -> tuple[Scenario, Settings]:
 def main(as_json: bool, folder: Path, is_quick: bool, out: Path) -> None:
     """How fast the simulator is: whole traces, and how its time grows with the number of jobs."""
     try:
-        bench([*cases()], growth(), folder, out, as_json=as_json, is_quick=is_quick)
+        bench(cases(), growth(folder), folder, out, as_json=as_json, is_quick=is_quick)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 
@@ -162,8 +190,12 @@ def bench(
         whole = [quick(case) for case in whole]
         grown = [case for case in grown if (case.jobs or 0) <= QUICK_JOBS]
     results = _measured([*whole, *grown], folder)
-    names = {case.name for case in grown}
-    by_jobs = {r["jobs"]: r["cpu_s"] for name, r in results.items() if name in names and r}
+    alike = {(case.trace, case.policy) for case in grown}
+    by_jobs = {
+        found["jobs"]: found["cpu_s"]
+        for found in results.values()
+        if found is not None and (found["trace"], found["policy"]) in alike
+    }
     document = {"cases": results, "machine": report.machine()}
     out.mkdir(parents=True, exist_ok=True)
     (out / "simulate.json").write_text(json.dumps(document, indent=2) + "\n")
@@ -178,7 +210,7 @@ def _measured(chosen: Sequence[Case], folder: Path) -> dict[str, Result | None]:
     fresh = multiprocessing.get_context("spawn")
     for number, case in enumerate(chosen, 1):
         click.echo(f"{number}/{len(chosen)} {case.name}", err=True)
-        if not (folder / case.trace).is_file():
+        if case.trace and not (folder / case.trace).is_file():
             click.echo(f"skipped: {folder / case.trace} is not here; pass --traces", err=True)
             results[case.name] = None
             continue
@@ -212,7 +244,7 @@ def _draw(by_jobs: dict[int, float], path: Path) -> None:
     """CPU seconds by number of jobs, beside a line in proportion to them."""
     most = max(by_jobs)
     lines = {
-        "Philly's jobs under fifo, on 2,480 GPUs": by_jobs,
+        "jobs under fifo": by_jobs,
         "in proportion": {jobs: by_jobs[most] * jobs / most for jobs in by_jobs},
     }
     picture.draw(lines, path, jobs_are="jobs", time_is="simulation, CPU seconds")

@@ -40,6 +40,15 @@ def test_growth_is_drawn_and_traces_that_are_not_there_are_skipped(tmp_path, cap
     assert (out / "simulate.png").stat().st_size > 1000
 
 
+def test_without_a_trace_jobs_are_drawn_and_aryl_lends(tmp_path):
+    small = simulate.Case("small", "", "aryl", jobs=30, slot_s=60, scale=1 / 64)
+    found = simulate.measure(small, tmp_path)
+    assert found["jobs"] == 30
+    assert found["decisions_per_s"] > 0
+    names = [case.name for case in simulate.growth(tmp_path)]
+    assert names[0] == f"drawn-fifo-{simulate.GROWTH[0]}"
+
+
 def test_quick_takes_the_first_jobs_and_no_target():
     for case in map(simulate.quick, simulate.cases()):
         assert (case.jobs, case.target_cpu_s) == (simulate.QUICK_JOBS, None)
