@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from raysched.simulator import reproductions
@@ -73,7 +73,10 @@ def carry_out(asked: Asked, planned: Plan, watch: Callable[[Run], None]) -> Docu
 
 
 def _command(paper: str, experiment: Experiment, effort: Effort) -> str:
-    return f"raysched reproduce {paper} {experiment.name}{' --quick' if effort.quick else ''}"
+    quick = " --quick" if effort.quick else ""
+    needs_traces = not experiment.runs(replace(effort, traces=None))
+    traces = " --traces DIR" if needs_traces else ""
+    return f"raysched reproduce {paper} {experiment.name}{quick}{traces}"
 
 
 def _draw(paper: str, experiment: Experiment, measured: Results, out: Path) -> str | None:
