@@ -117,12 +117,10 @@ class Fleet:
     @cached_property
     def standing(self) -> Ints:
         """[jobs, types] Workers that stand there now."""
-        of_type = [
-            [each.name == name for each in self.types] for name in self.problem.servers.gpu_type
-        ]
-        standing: Ints = self.problem.placed @ np.array(of_type, dtype=np.int64).reshape(
-            len(of_type), len(self.types)
-        )
+        number = {each.name: at for at, each in enumerate(self.types)}
+        of_servers = np.array([number.get(name, -1) for name in self.problem.servers.gpu_type])
+        of_type = of_servers[:, None] == np.arange(len(self.types))
+        standing: Ints = self.problem.placed @ of_type.astype(np.int64)
         return standing
 
     @cached_property
