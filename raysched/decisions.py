@@ -111,17 +111,18 @@ def _placements(
         free_gpus += gpus * workers_on(job.target, servers)
         free_gpus -= gpus * workers_on(held[job.id].servers, servers)
     stay, moved = _sifted(standing, asked, not (free_gpus < 0).any())
-    settled = np.zeros_like(free_gpus)
-    if servers.on_loan.any():  # elsewhere it makes no difference
-        for job in stay:
-            settled += workers_on(job.target, servers)
     # Those that wait and go on waiting need no place: most of a long queue.
     wanted = [
         _wanted(state, job, allocation)
         for job, allocation in moved
         if job.target or allocation.workers
     ]
-    placed = place(wanted, Rooms(servers, free_gpus, settled)) if wanted else {}
+    placed = {}
+    if wanted:
+        # Where those who stay have workers matters on loan alone: base and flexible ones part.
+        based = stay if servers.on_loan.any() else []
+        settled = standing.workers_of(job.id for job in based)
+        placed = place(wanted, Rooms(servers, free_gpus, settled))
     return [
         *((job, held[job.id], _keeps_promise(state, job)) for job in apart),
         *((job, placed.get(job.id, Placed({})), allocation.reason) for job, allocation in moved),

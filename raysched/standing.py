@@ -84,6 +84,15 @@ class Standing:
         """Makes [jobs, servers] workers that stand, or shall stand, there by now."""
         return partial(_placed, [self.of[job] for job in jobs], len(servers.ids))
 
+    def workers_of(self, jobs: Iterable[str]) -> Ints:
+        """[servers] Workers of these jobs by server."""
+        workers = np.zeros_like(self._used_gpus)
+        for job in jobs:
+            stand = self.of[job]
+            for column, count in zip(stand.columns, stand.workers, strict=True):
+                workers[column] += count
+        return workers
+
     def _use(self, stand: Stand, times: int) -> None:
         for column, workers in zip(stand.columns, stand.workers, strict=True):
             self._used_gpus[column] += times * workers * stand.gpus_per_worker
