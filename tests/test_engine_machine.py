@@ -9,15 +9,18 @@ again.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import fields, is_dataclass
 from itertools import starmap
 from pathlib import Path
 
+import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from loaning import registry as loaning_registry
 from policies import registry as policy_registry
 from raysched import codec
+from raysched.engine import Engine
 from raysched.journal import Entry, Journal
 from raysched.replay import recover, replay
 from tests.pretend_cluster import PretendCluster, spec
@@ -46,6 +49,15 @@ def profile(workers):
         for overhead, fits in ((2.0, bool), (1.0, bool), (0.1, lambda n: n > 2))
     ]
     return tuple(seconds for row in by_batch for seconds in row)
+
+
+def same(ours, theirs):
+    """Columns, or curves made of them."""
+    if is_dataclass(ours):
+        for field in fields(ours):
+            same(getattr(ours, field.name), getattr(theirs, field.name))
+    else:
+        np.testing.assert_array_equal(ours, theirs)
 
 
 class Brain(RuleBasedStateMachine):
@@ -162,6 +174,22 @@ class Brain(RuleBasedStateMachine):
                 types = {state.servers[s].gpu_type for s in servers if s in state.servers}
                 assert job.spec.mixes_gpus or len(types) <= 1
                 assert not job.spec.gpu_type or types <= {job.spec.gpu_type}
+
+    @invariant()
+    def what_is_kept_up_to_date_equals_what_is_made_anew(self):
+        if not hasattr(self, "cluster"):
+            return
+        kept = self.cluster.engine
+        anew = Engine(
+            codec.state_from_json(codec.state_to_json(kept.state)),
+            load_policy=policy_registry.load,
+        )
+        ours, theirs = kept.problem(()), anew.problem(())
+        assert ours.placed.tolist() == theirs.placed.tolist()
+        for columns in ("jobs", "servers"):
+            mine, other = getattr(ours, columns), getattr(theirs, columns)
+            for field in fields(mine):
+                same(getattr(mine, field.name), getattr(other, field.name))
 
     def teardown(self):
         if not hasattr(self, "cluster"):
