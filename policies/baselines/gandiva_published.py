@@ -3,8 +3,12 @@
 Kept apart from `policies.baselines.gandiva`, which is the idea: this is what a program of others
 does. Jobs of one size are in sets of whole servers, and stay in theirs. A set counts the jobs that
 it was given, not those that it has; it takes a new one into a free place only if a second one is
-free by that count; sets that regrouping adds may stay empty, and are given back at once. Turns go
-round only at times that are whole minutes, which its events hardly ever hit: here they do not.
+free by that count. Turns go round only at times that are whole minutes, which its events hardly
+ever hit: here they do not.
+
+Departure: there a decision begins with regrouping, and counts the time since the last one as run by
+those who are in front then. Nothing changes in between, so here each decision ends with it, and
+those in front do run. Sets that it adds may stay empty, and are given back at the next one.
 """
 
 from __future__ import annotations
@@ -17,34 +21,39 @@ from policies.problem import Allocation, Decision, Memory, Problem
 from policies.reason import because
 from policies.sentences import change
 
-_VERSION = "published 1"
-_NOTHING: Memory = {"sets": [], "pending": []}
+_VERSION = "published 2"
+_NOTHING: Memory = {"sets": [], "pending": [], "decided_s": None}
 
 
 def decide_published(problem: Problem, memory: Memory, quantum_s: float) -> tuple[Decision, Memory]:
-    """All servers are taken to be as large as the largest one; asked again after `quantum_s`."""
+    """All servers are taken to be as large as the largest one; asked again after `quantum_s`.
+
+    Asked again at the same time, it takes the decision again, on all that is known by then.
+    """
     jobs, total_gpus = problem.jobs, problem.servers.total_gpus
     server_gpus = int(problem.servers.gpus.max(initial=0))
     known = memory if memory.get("version") == _VERSION else _NOTHING
-    sets = Sets(server_gpus, total_gpus // server_gpus if server_gpus else 0, known)
+    stood = known["before"] if known["decided_s"] == problem.now_s else known
+    sets = Sets(server_gpus, total_gpus // server_gpus if server_gpus else 0, stood)
     gpus = dict(zip(jobs.ids, jobs.requested_gpus.tolist(), strict=True))
     runs = frozenset(sets.advance(gpus))
     allocations = {}
     for row, job in enumerate(jobs.ids):
-        workers, before = int(jobs.requested_workers[row]) * (job in runs), int(jobs.workers[row])
+        workers, had = int(jobs.requested_workers[row]) * (job in runs), int(jobs.workers[row])
         reason = because(
-            change(workers, before) + ": jobs that asked for {needed} GPUs have {servers} servers, "
+            change(workers, had) + ": jobs that asked for {needed} GPUs have {servers} servers, "
             "{pending} jobs have none",
             workers=workers,
-            before=before,
+            before=had,
             needed=gpus[job],
             servers=sum(each.servers for each in sets.by_size.get(gpus[job], [])),
             pending=len(sets.pending),
         )
         allocations[job] = Allocation(workers, reason)
-    hopes = any(gpus[job] <= total_gpus for job in jobs.ids if job not in runs)
-    review_at_s = problem.now_s + quantum_s if hopes else None
-    return Decision(allocations, review_at_s=review_at_s), sets.memory() | {"version": _VERSION}
+    review_at_s = problem.now_s + quantum_s if jobs.ids else None  # even if nobody waits
+    before = {name: stood[name] for name in ("sets", "pending")}
+    decided = {"version": _VERSION, "decided_s": problem.now_s, "before": before}
+    return Decision(allocations, review_at_s=review_at_s), sets.memory() | decided
 
 
 @dataclass(slots=True)
@@ -84,13 +93,13 @@ class Sets:
     def advance(self, sizes: Mapping[str, int]) -> list[str]:
         """One decision over the live jobs (id -> GPUs asked for): those that run."""
         self.pending = [job for job in self.pending if job in sizes]
-        self._regroup()
         released = self._drop_ended(sizes)
         known = {job for _, each in self._all() for job in each.jobs} | set(self.pending)
         arrived = [job for job in sizes if job not in known]
         self.pending += [job for job in arrived if not self._admit(job, sizes[job])]
         if released:
             self._retry(sizes)
+        self._regroup()
         return [job for _, each in self._all() for job in each.jobs[: each.places]]
 
     def _all(self) -> Iterator[tuple[int, ServerSet]]:

@@ -109,6 +109,7 @@ class Simulator:
         self._replicas: Replicas | None = None
         self._arrivals = enumerate(scenario.arrivals)
         self._arrivals_left = len(scenario.arrivals)
+        self._next_arrival_s: float | None = None
         self._outside = scenario.outside
         self._slots = None if settings.slot_s is None else Slots(settings.slot_s, settings.told)
         self._looked_s = -CLOCK_EVERY_S
@@ -190,7 +191,7 @@ class Simulator:
         if due_s is None:
             return None
         if self._slots is not None:
-            due_s = max(due_s, self._slots.decided_s + self._slots.slot_s)
+            due_s = max(due_s, self._slots.opens_s(self._next_arrival_s))
         return max(due_s, self.now_s, self._looked_s + CLOCK_EVERY_S)
 
     def _pass_time(self, due_s: float) -> bool:
@@ -208,7 +209,7 @@ class Simulator:
         if self._slots is None or entry.kind not in (Kind.ARRIVAL, Kind.END):
             return entry.at_s
         last = self._arrivals_left + len(self._groups.training) == 1
-        return self._slots.told_s(entry.at_s, last=last)
+        return self._slots.told_s(entry.at_s, self._next_arrival_s, last=last)
 
     def _is_over(self) -> bool:
         no_jobs = not self.engine.state.live and not self._arrivals_left
@@ -219,6 +220,7 @@ class Simulator:
     def _expect_arrival(self) -> None:
         """Only the next arrival is on the agenda: the trace may be long."""
         found = next(self._arrivals, None)
+        self._next_arrival_s = None if found is None else found[1].at_s
         if found is not None:
             number, arrival = found
             self._agenda.note(

@@ -17,6 +17,9 @@ class Told(Enum):
     """What happens within a slot after a decision is told at its end, unless it is the last thing
     to happen; what happens later, at once."""
 
+    AT_ARRIVALS = "at arrivals"
+    """As `IN_SLOT`, but while jobs still arrive no end is told before the next arrival is."""
+
     GRID = "grid"
     """Everything is told at whole slots since the beginning; so are Themis' leases there."""
 
@@ -29,9 +32,17 @@ class Slots:
     told: Told
     decided_s: float = -math.inf  # when the last decision was taken
 
-    def told_s(self, at_s: float, *, last: bool) -> float:
-        """When an arrival or an end at `at_s` is told. `last`: nothing else will happen but it."""
+    def told_s(self, at_s: float, next_arrival_s: float | None, *, last: bool) -> float:
+        """When an arrival or an end at `at_s` is told. `next_arrival_s`: of the next job, if one
+        comes; `last`: nothing else will happen but it."""
         if self.told is Told.GRID:
             slots = math.ceil(at_s / self.slot_s - _ROUNDING_SLOTS)
             return max(slots * self.slot_s, at_s)
-        return at_s if last else max(at_s, self.decided_s + self.slot_s)
+        return at_s if last else max(at_s, self.opens_s(next_arrival_s))
+
+    def opens_s(self, next_arrival_s: float | None) -> float:
+        """When the next decision may be taken; `next_arrival_s` as above."""
+        slot_ends_s = self.decided_s + self.slot_s
+        if self.told is Told.AT_ARRIVALS and next_arrival_s is not None:
+            return max(slot_ends_s, next_arrival_s)
+        return slot_ends_s

@@ -20,7 +20,7 @@ WITHIN = 0.03
 
 FIRST_25 = {"edf": 0.08, "gandiva": 0.20, "tiresias": 0.32, "themis": 0.28}
 FIRST_40_JCT_S = {"tiresias": 1704.1, "optimus": 1652.9}
-ALL_195 = {"edf": 0.087, "tiresias": 0.462}
+ALL_195 = {"edf": 0.087, "gandiva": 0.241, "tiresias": 0.462}
 
 
 def ratios(trace, servers, policies, out, slot_s=240.0):
@@ -45,6 +45,15 @@ def ratios(trace, servers, policies, out, slot_s=240.0):
 )
 def test_elasticflows_baselines_meet_as_many_deadlines(trace, servers, figures, tmp_path):
     assert ratios(trace, servers, figures, tmp_path) == pytest.approx(figures, abs=WITHIN)
+
+
+@pytest.mark.parametrize(
+    ("trace", "servers", "figure"),
+    [("cluster10.csv.gz", ServerSet(32, 8), 0.331), ("cluster01.csv.gz", ServerSet(64, 8), 0.162)],
+)
+def test_gandiva_meets_as_many_deadlines_on_whole_clusters(trace, servers, figure, tmp_path):
+    found = ratios(f"traces/{trace}", servers, ["gandiva"], tmp_path, slot_s=60.0)
+    assert found["gandiva"] == pytest.approx(figure, abs=WITHIN)
 
 
 @pytest.mark.parametrize(("slot_s", "least"), [(240.0, 0.687), (60.0, 0.867)])

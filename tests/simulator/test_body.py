@@ -225,6 +225,20 @@ def test_what_happens_within_a_slot_is_told_at_its_end():
     }
 
 
+def test_ends_may_be_told_at_arrivals_alone_while_there_are_any():
+    jobs = [
+        job("a", 0.0, epochs=1, epoch_s=100.0),
+        job("b", 10.0, epochs=1, epoch_s=100.0),
+        job("c", 500.0, epochs=1, epoch_s=100.0),
+        job("d", 501.0, epochs=1, epoch_s=200.0),
+    ]
+    outcome = simulate(jobs, slot_s=60.0, told=Told.AT_ARRIVALS)
+    # b is told at the end of the slot in which it comes, 60, and so is d, 560; a and b have ended
+    # when c comes. After d, the last to come, ends are told as they are.
+    assert ended_s(outcome) == {"a": 100.0, "b": 160.0, "c": 600.0, "d": 760.0}
+    assert outcome.seen_ended_s == {"a": 500.0, "b": 500.0, "c": 620.0, "d": 760.0}
+
+
 def test_all_may_be_told_on_a_grid():
     times = set()
 

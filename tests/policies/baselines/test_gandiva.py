@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.baselines.gandiva import Gandiva
-from policies.problem import NO_MEMORY, Memory, Policy, PolicyError
+from policies.problem import NO_MEMORY, Policy, PolicyError
 from tests.builders import job, problem, training
 from tests.policies.baselines.sound import assert_sound, busy
 from tests.policies.baselines.virtual import run
@@ -115,8 +115,12 @@ def test_equal_jobs_run_equally_often(count, gpus):
 PUBLISHED = Gandiva(reading="published")
 
 
-def published(jobs, servers, memory=NO_MEMORY):
-    return PUBLISHED.decide(problem(jobs, servers), memory)
+def published(jobs, servers, memory=NO_MEMORY, now_s=1000.0):
+    return PUBLISHED.decide(problem(jobs, servers, now_s=now_s), memory)
+
+
+def as_it_stood(*sets):
+    return {"version": "published 2", "decided_s": 900.0, "pending": [], "sets": list(sets)}
 
 
 def test_a_set_takes_a_job_into_a_free_place_only_if_a_second_one_is_free():
@@ -134,17 +138,37 @@ def test_a_size_without_servers_waits_beside_idle_gpus():
     decision, memory = published([job("small"), job("large", 3)], [training(4)])
     assert (running(decision), memory["pending"]) == ({"small"}, ["large"])
     assert why(decision, "large").endswith("have 0 servers, 1 jobs have none")
-    decision, memory = published([job("large", 3)], [training(4)], memory)
+    decision, memory = published([job("large", 3)], [training(4)], memory, now_s=1060.0)
     assert (running(decision), memory["pending"]) == ({"large"}, [])
+    assert decision.review_at_s == 1120  # though nobody waits
 
 
 def test_a_size_that_asks_for_less_gives_a_set_up_and_keeps_its_jobs():
     """Of 8 GPUs one job of 4 and three of 1 ask for 4 and 3, on one server and two."""
-    sets = [[1, 1, ["a"]], [1, 2, ["b", "c"]], [4, 1, ["d"]]]
-    memory: Memory = {"version": "published 1", "pending": [], "sets": sets}
+    memory = as_it_stood([1, 1, ["a"]], [1, 2, ["b", "c"]], [4, 1, ["d"]])
     jobs = [job("a"), job("b"), job("c"), job("d", 4)]
     _, memory = published(jobs, [training(4)] * 3, memory)
     assert memory["sets"] == [[1, 3, ["b", "c", "a"]], [4, 1, ["d"]]]
+
+
+def test_a_decision_ends_with_regrouping_and_those_in_front_then_run():
+    """The job that comes has a set of its own, which is more than small jobs should have."""
+    memory = as_it_stood([1, 2, ["a", "b"]], [4, 1, ["d"]])
+    jobs = [job("a"), job("b"), job("d", 4), job("new")]
+    decision, memory = published(jobs, [training(2)] * 4, memory)
+    assert memory["sets"] == [[1, 3, ["a", "b", "new"]], [4, 1, ["d"]]]
+    assert running(decision) == {"a", "b", "d"}
+
+
+def test_asked_again_at_one_time_it_decides_again_on_all_that_is_known():
+    stood = as_it_stood([1, 2, ["a", "b"]], [4, 1, ["d"]])
+    servers, first = [training(2)] * 4, [job("a"), job("b"), job("d", 4), job("e")]
+    now = [*first[1:3], job("f", 4)]
+    _, memory = published(first, servers, stood)
+    assert published(now, servers, memory) == published(now, servers, stood)
+    assert published(now, servers, memory, now_s=1060.0)[1]["before"] == {
+        name: memory[name] for name in ("sets", "pending")
+    }
 
 
 def test_of_a_reading_the_memory_means_nothing_to_the_other():
