@@ -161,6 +161,7 @@ class Engine:
                 actions += grants.withdraw(state, job)
             if event.server in (job.wanted or {}):
                 job.wanted = None
+        self._touch(state.live)
         return actions
 
     def _foreign_gpus_observed(self, event: events.ForeignGpusObserved) -> list[Action]:
@@ -300,6 +301,7 @@ class Engine:
         if server is not None:
             if server.loan == "open":  # the fence went by itself
                 triggers.policy_due(self.state, f"the loan of {event.server} was lost")
+                self._touch(self.state.live)  # what was to stand there is void
             server.loan = "none"
         return []
 
