@@ -30,6 +30,24 @@ def row(
     return Row(what, paper, values, unit)
 
 
+_COSTS = (
+    ("queuing, mean", "queuing_s_mean", "s"),
+    ("JCT, mean", "jct_s_mean", "s"),
+    ("preemptions per submission", "preemption_ratio", "%"),
+)
+
+
+def each_row(
+    results: Results, paper: Mapping[str, tuple[str, str, str]], schemes: Mapping[str, Scheme]
+) -> tuple[Row, ...]:
+    """Mean queuing, mean JCT and preemptions of each scheme, beside what is printed of them."""
+    return tuple(
+        row(results, f"{name}: {what}", f"{printed} {unit}", metric, schemes[name], unit)
+        for name, of_scheme in paper.items()
+        for printed, (what, metric, unit) in zip(of_scheme, _COSTS, strict=True)
+    )
+
+
 def falls(results: Results, metric: str, schemes: Mapping[str, Scheme], what: str) -> Claim:
     """That a mean falls from each scheme to the next."""
     means = [average(results, metric, scheme) for scheme in schemes.values()]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raysched.simulator.reproductions.aryl.compared import average, least, row
+from raysched.simulator.reproductions.aryl.compared import average, each_row, least
 from raysched.simulator.reproductions.aryl.overall import RECLAIMS
 from raysched.simulator.reproductions.aryl.runs import (
     BASIC,
@@ -167,22 +167,9 @@ _TABLE12 = {
 
 def table12(results: Results) -> Report:
     """Other orders in which servers may be chosen."""
-    rows = [
-        row(results, f"{name}: {what}", f"{printed} {unit}", metric, ORDERS[name], unit)
-        for name, paper in _TABLE12.items()
-        for printed, (what, metric, unit) in zip(
-            paper,
-            (
-                ("queuing, mean", "queuing_s_mean", "s"),
-                ("JCT, mean", "jct_s_mean", "s"),
-                ("preemptions per submission", "preemption_ratio", "%"),
-            ),
-            strict=True,
-        )
-    ]
-    return Report(
-        tuple(rows), tuple(least(results, "preemption_ratio", "Aryl", ORDERS, "loaning")), _WHY12
-    )
+    rows = each_row(results, _TABLE12, ORDERS)
+    claims = least(results, "preemption_ratio", "Aryl", ORDERS, "loaning")
+    return Report(rows, tuple(claims), _WHY12)
 
 
 _WHY12 = """\

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raysched.simulator.reproductions.aryl.compared import average, ratio, row
+from raysched.simulator.reproductions.aryl.compared import average, each_row, ratio
 from raysched.simulator.reproductions.aryl.overall import SCENARIOS
 from raysched.simulator.reproductions.aryl.runs import BASELINE, BASIC, Scheme, runs
 from raysched.simulator.reproductions.experiment import (
@@ -36,19 +36,7 @@ _TABLE6 = {  # queuing, JCT, preemptions
 
 def table6(results: Results) -> Report:
     """Elastic jobs placed like others."""
-    rows = [
-        row(results, f"{name}: {what}", f"{printed} {unit}", metric, PLAIN[name], unit)
-        for name, paper in _TABLE6.items()
-        for printed, (what, metric, unit) in zip(
-            paper,
-            (
-                ("queuing, mean", "queuing_s_mean", "s"),
-                ("JCT, mean", "jct_s_mean", "s"),
-                ("preemptions per submission", "preemption_ratio", "%"),
-            ),
-            strict=True,
-        )
-    ]
+    rows = each_row(results, _TABLE6, PLAIN)
     claims = [
         Claim(
             f"{name}: {what} than with elastic jobs apart",
@@ -60,7 +48,7 @@ def table6(results: Results) -> Report:
             ("a longer JCT", "jct_s_mean"),
         )
     ]
-    return Report(tuple(rows), tuple(claims), _WHY6)
+    return Report(rows, tuple(claims), _WHY6)
 
 
 _WHY6 = """\
