@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+HOUR_S = 3600.0
+DAY_S = 24 * HOUR_S
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": HOUR_S, "d": DAY_S}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 
 

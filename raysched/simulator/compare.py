@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from loaning import registry as loaning_registry
 from policies import registry
+from raysched.durations import DAY_S
 from raysched.engine import Engine
 from raysched.errors import UserError
 from raysched.events import PolicySwitched
@@ -39,7 +40,7 @@ WATCH_EVERY = 200
 _Load: TypeAlias = Callable[[bool, Cap, int, bool], traces.Trace]
 """Reads a trace: with the speeds measured or not, the most GPUs and epochs of a job."""
 
-_QUEUE_S = 7 * 86_400.0
+_QUEUE_S = 7 * DAY_S
 """How long the last job may wait, for all that demand knows: afterwards it stays as it was."""
 
 MEASURED = "measured"

@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from raysched.durations import HOUR_S
 from raysched.history import History
 from raysched.simulator.over_time import held_gpus
 
@@ -38,8 +39,6 @@ MOST_TICKS = 8
 
 LINE_STYLES = ("-", "--", "-.", ":")
 """In turn, so that lines that lie on one another are still seen."""
-
-_HOUR_S = 3600.0
 
 
 def draw_gpus(histories: Mapping[str, History], path: Path) -> None:
@@ -83,9 +82,9 @@ def _draw_gpus(axes: Axes, policy: str, history: History, end_s: float) -> None:
     ]
     held = [held_gpus([jobs[row] for row in band], at_s) for band in bands]
     colours = plt.get_cmap("turbo")(np.linspace(0.05, 0.95, len(bands)))
-    axes.stackplot(at_s / _HOUR_S, held, colors=colours, linewidth=0)
+    axes.stackplot(at_s / HOUR_S, held, colors=colours, linewidth=0)
     axes.axhline(history.gpus["training"], color="black", linewidth=0.8, linestyle=":")
-    axes.set_xlim(0, at_s[-1] / _HOUR_S)
+    axes.set_xlim(0, at_s[-1] / HOUR_S)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("GPUs")
     axes.set_xlabel("hours")

@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 import numpy as np
 import pytest
 
+from raysched.durations import DAY_S
 from raysched.events import DemandObserved, ServerAdded
 from raysched.simulator.workloads.aryl import (
     INFERENCE_GPU,
@@ -18,7 +19,6 @@ from raysched.simulator.workloads.aryl import (
     columns,
     scenario,
 )
-from raysched.simulator.workloads.diurnal import DAY_S
 
 EIGHTH = Workload(scale=1 / 8)
 SMALL = Workload(scale=1 / 64)

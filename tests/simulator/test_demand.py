@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from raysched.durations import DAY_S
 from raysched.errors import UserError
 from raysched.events import DemandObserved, InferenceConfigured
 from raysched.simulator.body import Simulator
@@ -15,7 +16,7 @@ from raysched.simulator.models import Settings
 from raysched.simulator.scenario import Scenario, ServerSet, pool_of
 from raysched.simulator.traces import demand
 from raysched.simulator.traces.rows import TraceError
-from raysched.simulator.workloads.diurnal import DAY_S, diurnal
+from raysched.simulator.workloads.diurnal import diurnal
 from tests.simulator.scenes import job
 from tests.simulator.test_traces import table
 

@@ -42,11 +42,12 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from raysched.durations import DAY_S, HOUR_S
 from raysched.simulator.demand import Series, inference_pool
 from raysched.simulator.models import Linear, LossPastMidpoint
 from raysched.simulator.scenario import Arrival, Outside, Scenario, ServerSet, pool_of
 from raysched.simulator.traces.trace import job
-from raysched.simulator.workloads.diurnal import DAY_S, diurnal
+from raysched.simulator.workloads.diurnal import diurnal
 
 TRAINING_GPU, INFERENCE_GPU = "V100", "T4"
 T4_PER_GPU = 4
@@ -258,7 +259,7 @@ class _Clock:
         rate = 1 + workload.day_swing * np.sin(2 * np.pi * (hours % 24 - 9) / 24)
         rate *= np.where(hours // 24 % 7 >= 5, workload.weekend, 1.0)
         self._share = np.concatenate(([0.0], np.cumsum(rate / rate.sum())))
-        self._at_s = np.arange(len(hours) + 1) * 3600.0
+        self._at_s = np.arange(len(hours) + 1) * HOUR_S
 
     def at_s(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
         """When these shares of all jobs have come."""

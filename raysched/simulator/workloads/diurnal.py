@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from raysched.durations import DAY_S
 from raysched.errors import UserError
 from raysched.simulator.demand import EVERY_S, Series
-
-DAY_S = 86_400.0
 
 _PEAK = 21 / 24  # of the day: "at night" (004 §2.1)
 

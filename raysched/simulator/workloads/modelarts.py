@@ -19,6 +19,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from policies.problem import Floats
+from raysched.durations import DAY_S, HOUR_S
 from raysched.errors import UserError
 from raysched.simulator.models import LossPerDoubling
 from raysched.simulator.scenario import Arrival
@@ -27,7 +28,6 @@ from raysched.simulator.traces.trace import MOST_EPOCHS, job
 FIRST_S = 14 * 3600 + 25 * 60 + 41
 """Time of the day at which the first job was submitted (January 24, 2021, 14:25:41)."""
 
-DAY_S = 86_400.0
 
 SMALL_S = 300.0
 """Jobs that train for less are small."""
@@ -46,13 +46,13 @@ class ModelArtsWorkload:
     small_jobs: int = 0  # 805: "all 1252 jobs" (§5.3)
     span_s: float = 178_898.0  # from the first submission to the last, of long jobs
     long_mean_s: float = 232.6 * 60
-    long_most_s: float = 50 * 3600.0
+    long_most_s: float = 50 * HOUR_S
     spread: float = 1.5  # sigma of the lognormal
     small_mean_s: float = 1.95 * 60
     asked_shares: tuple[float, ...] = (0.5, 0.2, 0.15, 0.15)
     max_nodes: int = 16
     swing: float = 0.6  # of the rate of submissions about its mean over the day
-    busiest_s: float = 15 * 3600.0  # time of the day
+    busiest_s: float = 15 * HOUR_S  # time of the day
 
     def __post_init__(self) -> None:
         if self.long_jobs < 2 or self.small_jobs < 0:

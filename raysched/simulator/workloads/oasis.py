@@ -23,6 +23,7 @@ import numpy as np
 
 from policies.oasis.model import PsJobs
 from policies.problem import Floats, Ints
+from raysched.durations import HOUR_S
 from raysched.jobs import Utility
 from raysched.simulator.models import Linear
 from raysched.simulator.scenario import Arrival
@@ -49,7 +50,7 @@ class Workload:
     jobs: int = 100
     slots: int = 300
     """In which they arrive."""
-    slot_s: float = 3600.0
+    slot_s: float = HOUR_S
     evenness: float = 2.0
     epochs: Range = (50, 200)  # E
     chunks: Range = (5, 100)  # N: the most workers

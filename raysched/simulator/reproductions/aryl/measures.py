@@ -8,15 +8,14 @@ from typing import TypeAlias
 import numpy as np
 
 from policies.problem import Floats
+from raysched.durations import DAY_S, HOUR_S
 from raysched.history import History, JobHistory
 from raysched.simulator.body import Outcome
 from raysched.simulator.efficiency import collateral_damage
 from raysched.simulator.reproductions.experiment import Measured
 from raysched.simulator.workloads.aryl import T4_PER_GPU, Workload, demand
-from raysched.simulator.workloads.diurnal import DAY_S
 
 PERCENTILES = (50, 75, 95, 99)
-HOUR_S = 3600.0
 SHOWN_HOURS = range(6 * 24, 8 * 24)
 """Two days in the middle (Fig. 9)."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from raysched.durations import HOUR_S
 from raysched.simulator import traces
 from raysched.simulator.assume import ELASTICFLOW, Assumption
 from raysched.simulator.body import Outcome, Simulator
@@ -20,7 +21,6 @@ from raysched.simulator.scenario import Arrival, Scenario, training_servers
 from raysched.simulator.traces import Profiles, philly
 from raysched.simulator.workloads.elasticflow import with_deadlines
 
-HOUR_S = 3600.0
 POINTS = 192
 """Of a curve over time."""
 

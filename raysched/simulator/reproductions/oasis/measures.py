@@ -9,6 +9,7 @@ from policies.oasis.market import Cluster, Estimate, empty_cluster
 from policies.oasis.model import PsJobs
 from policies.oasis.offline import optimum
 from policies.oasis.schedule import offer
+from raysched.durations import HOUR_S
 from raysched.simulator.body import Outcome, Simulator
 from raysched.simulator.metrics import metrics
 from raysched.simulator.models import Costs, Settings
@@ -23,7 +24,6 @@ the end of the span: for a time-critical one 0 to all digits, and prices then ri
 SLOTS = 100
 """Of an hour, in which jobs arrive: the paper has 100 to 300."""
 
-HOUR_S = 3600.0
 
 BACKSTOP_S = 600.0
 """For one optimum; most take a second."""
