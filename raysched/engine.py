@@ -27,7 +27,7 @@ DRIFT = 0.25
 """An epoch this much (relatively) off its prediction has the policy asked again."""
 
 RESTART_SMOOTHING = 0.3
-"""Weight of the newest start in the running mean of what a restart costs."""
+"""Weight of the newest one in the running means of what restarts and resizes in place cost."""
 
 
 _KEEPS_SERVERS = frozenset(
@@ -35,6 +35,8 @@ _KEEPS_SERVERS = frozenset(
         events.JobSubmitted,
         events.GrantTaken,
         events.WorkersStarted,
+        events.OfferReady,
+        events.WorkersResized,
         events.EpochFinished,
         events.WorkersStopped,
         events.GpusFreed,
@@ -52,6 +54,8 @@ _FREES_NOTHING = frozenset(
         events.JobSubmitted,
         events.GrantTaken,
         events.WorkersStarted,
+        events.OfferReady,
+        events.WorkersResized,
         events.EpochFinished,
         events.WorkersStopped,
         events.JobEnded,
@@ -81,6 +85,8 @@ class Engine:
             events.JobSubmitted: self._job_submitted,
             events.GrantTaken: self._grant_taken,
             events.WorkersStarted: self._workers_started,
+            events.OfferReady: self._offer_ready,
+            events.WorkersResized: self._workers_resized,
             events.EpochFinished: self._epoch_finished,
             events.WorkersStopped: self._workers_stopped,
             events.GpusFreed: self._gpus_freed,
@@ -193,12 +199,25 @@ class Engine:
         job = self.state.live.get(event.job)
         if job is None or job.running is None or job.running.grant != event.grant:
             return []
-        if job.phase == "starting":
-            job.phase = "running"
-            known = self.state.restart_s
-            weight = RESTART_SMOOTHING if known else 1.0
-            self.state.restart_s = known + weight * (event.start_s - known)
+        if job.phase != "starting":
+            return []
+        job.phase, job.joinable = "running", event.joinable
+        state = self.state
+        if job.in_place:
+            state.resize_s = _mean_of(state.resize_s, event.start_s)
+        else:
+            state.restart_s = _mean_of(state.restart_s, event.start_s)
         return []
+
+    def _offer_ready(self, event: events.OfferReady) -> list[Action]:
+        job = self.state.live.get(event.job)
+        if job is not None:
+            job.ready = event.grant
+        return []
+
+    def _workers_resized(self, event: events.WorkersResized) -> list[Action]:
+        job = self.state.live.get(event.job)
+        return [] if job is None else grants.resize_in_place(self.state, job, event.grant)
 
     def _epoch_finished(self, event: events.EpochFinished) -> list[Action]:
         job = self.state.live.get(event.job)
@@ -410,6 +429,12 @@ class Engine:
         if (asked := triggers.ask(state, state.loaning)) is not None:
             actions.append(AskLoaning(*asked))
         return actions
+
+
+def _mean_of(known_s: float, newest_s: float) -> float:
+    """The running mean of what starts or resizes cost, with one more."""
+    weight = RESTART_SMOOTHING if known_s else 1.0
+    return known_s + weight * (newest_s - known_s)
 
 
 def _switched(old: Setting, name: str, parameters: dict[str, Any]) -> Setting:

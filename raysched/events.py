@@ -82,13 +82,38 @@ class GrantTaken:
 
 @dataclass(frozen=True, slots=True)
 class WorkersStarted:
-    """All workers of a grant are up and training. `start_s`: from the grant's pick-up to here."""
+    """All workers of a grant are up and training. `start_s`: from the grant's pick-up to here, or
+    from the boundary where they were resized in place. `joinable`: from now on workers can join
+    and leave while the others stay."""
 
     at_s: float
     job: str
     grant: int
     start_s: float
+    joinable: bool = False
     kind: Literal["workers_started"] = "workers_started"
+
+
+@dataclass(frozen=True, slots=True)
+class OfferReady:
+    """The workers that an offer adds to a job which trains are warm, or cannot be had before its
+    workers stop: at its next boundary the job may leave for the offer."""
+
+    at_s: float
+    job: str
+    grant: int
+    kind: Literal["offer_ready"] = "offer_ready"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersResized:
+    """At a boundary a job went over to its offer in place: the workers that both grants have go on,
+    those of the old one alone are gone, those of the new one alone have joined."""
+
+    at_s: float
+    job: str
+    grant: int
+    kind: Literal["workers_resized"] = "workers_resized"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +310,8 @@ Event: TypeAlias = Annotated[
     | JobSubmitted
     | GrantTaken
     | WorkersStarted
+    | OfferReady
+    | WorkersResized
     | EpochFinished
     | WorkersStopped
     | GpusFreed

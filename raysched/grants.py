@@ -73,6 +73,7 @@ def take(job: Job, grant: int) -> None:
     """A job without workers picks its offer up."""
     if job.offer is not None and job.offer.grant == grant and job.running is None:
         job.running, job.offer, job.phase = job.offer, None, "starting"
+        job.joinable = job.in_place = False
 
 
 def withdraw(state: State, job: Job) -> list[Action]:
@@ -96,7 +97,8 @@ def still_owed(state: State) -> list[Action]:
 
 
 def reach_boundary(state: State, job: Job) -> list[Action]:
-    """A running job is at an epoch boundary: it leaves if there is an offer, else trains on.
+    """A running job is at an epoch boundary: it leaves if there is an offer that it may leave for,
+    else trains on.
 
     Workers on a server that is being reclaimed leave now in any case: what the job shall have
     elsewhere may not be free yet, and the server is needed. A batch that was chosen for workers
@@ -112,9 +114,19 @@ def reach_boundary(state: State, job: Job) -> list[Action]:
         job.running = replace(running, batch_size=batch_size)
     if job.offer is None and _stands_on_reclaimed(state, job):
         actions = _offer(state, job, _what_remains(state, job), keep_wanted=True)
-    if job.offer is not None:
+    if job.offer is not None and _may_leave(state, job):
         job.phase = "leaving"
     return actions
+
+
+def resize_in_place(state: State, job: Job, grant: int) -> list[Action]:
+    """The workers of a leaving job are now those of its offer. What only the old grant had is
+    given up."""
+    if job.offer is None or job.offer.grant != grant or job.phase != "leaving":
+        return []  # said twice, or withdrawn meanwhile
+    old, job.running, job.offer = job.running, job.offer, None
+    job.phase, job.in_place = "starting", True
+    return [] if old is None else _give_up(state, job, old, job.standing)
 
 
 def stop(state: State, job: Job, grant: int, *, lost: bool) -> list[Action]:
@@ -213,6 +225,16 @@ def _give_up(state: State, job: Job, grant: Grant, kept: Mapping[str, int]) -> l
     gone = {s: n for s, n in gone.items() if s in state.servers}
     state.ledger.release(job.id, gone)
     return [ReleaseGrant(job.id, grant.grant, tuple(sorted(gone)))]
+
+
+def _may_leave(state: State, job: Job) -> bool:
+    """Whether the job goes for its offer at this boundary: not while the workers that are to join
+    those that stay are still on their way, unless it stands where it must not."""
+    offer = job.offer.servers if job.offer else {}
+    joined = job.joinable and any(job.standing.get(server) for server in offer)
+    if not joined or not _beyond(offer, job.standing) or _stands_on_reclaimed(state, job):
+        return True
+    return job.offer is not None and job.ready == job.offer.grant
 
 
 def _stands_on_reclaimed(state: State, job: Job) -> bool:

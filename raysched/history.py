@@ -23,6 +23,10 @@ class Stretch:
     grant: int
     training_s: float | None = None
     """When all its workers were up."""
+    start_s: float | None = None
+    """What starting them, or going over to them in place, took as its workers measured it."""
+    in_place: bool = False
+    """Workers of the stretch before trained on in it."""
     open: bool = True
     """Whether it still goes on."""
 
@@ -83,6 +87,7 @@ class JobHistory:
     counted: EpochCount = field(default_factory=EpochCount)
     metrics: Mapping[str, float] = field(default_factory=dict)
     resizes: int = 0
+    resizes_in_place: int = 0
     preemptions: int = 0
     losses: int = 0
     """Times that its workers were lost: each redoes the epoch under way."""
@@ -167,6 +172,7 @@ class History:
             events.JobSubmitted: self._job_submitted,
             events.GrantTaken: self._grant_taken,
             events.WorkersStarted: self._workers_started,
+            events.WorkersResized: self._workers_resized,
             events.EpochFinished: self._epoch_finished,
             events.WorkersStopped: self._workers_stopped,
             events.JobEnded: self._job_ended,
@@ -213,16 +219,34 @@ class History:
 
     def _grant_taken(self, event: events.GrantTaken) -> None:
         job = self.jobs[event.job]
-        grant = self._grants[event.job, event.grant]
-        offered = self._offers[event.job]
-        if offered.grant.grant == event.grant and offered.change == "resize":
-            job.resizes += 1
-        job.stretches.append(Stretch(event.at_s, event.at_s, dict(grant.servers), event.grant))
+        job.resizes += self._is_resize(event.job, event.grant)
+        self._stand_on(job, event.grant, event.at_s)
+
+    def _workers_resized(self, event: events.WorkersResized) -> None:
+        job = self.jobs[event.job]
+        if job.stretches and job.stretches[-1].grant == event.grant:
+            return  # said twice
+        is_resize = self._is_resize(event.job, event.grant)
+        job.resizes += is_resize
+        job.resizes_in_place += is_resize
+        self._close(job, event.at_s)
+        self._stand_on(job, event.grant, event.at_s).in_place = True
+
+    def _is_resize(self, job: str, grant: int) -> bool:
+        offered = self._offers[job]
+        return offered.grant.grant == grant and offered.change == "resize"
+
+    def _stand_on(self, job: JobHistory, grant: int, at_s: float) -> Stretch:
+        servers = dict(self._grants[job.job, grant].servers)
+        job.stretches.append(Stretch(at_s, at_s, servers, grant))
+        return job.stretches[-1]
 
     def _workers_started(self, event: events.WorkersStarted) -> None:
         stretches = self.jobs[event.job].stretches
-        if stretches and stretches[-1].grant == event.grant:
-            stretches[-1].training_s = event.at_s
+        if not stretches or stretches[-1].grant != event.grant:
+            return
+        stretches[-1].training_s = event.at_s
+        stretches[-1].start_s = event.start_s
 
     def _epoch_finished(self, event: events.EpochFinished) -> None:
         job = self.jobs[event.job]

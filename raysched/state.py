@@ -52,6 +52,12 @@ class Job:
     epochs_repeated: int = 0
     reported: int = 0
     """The grant on which the last epoch was reported."""
+    ready: int = 0
+    """The last grant whose workers were said to be warm beside those that train."""
+    joinable: bool = False
+    """Workers can join those that train."""
+    in_place: bool = False
+    """Its workers went over to the running grant in place."""
     batch_size: int = 0
     """The global batch that is decided; `running` has that under which its workers train."""
     attained_gpu_s: float = 0.0
@@ -161,6 +167,8 @@ class State:
     history: dict[str, EpochTimes] = field(default_factory=dict)
     restart_s: float = 0.0
     """Measured seconds from a grant's pick-up to training: a running mean."""
+    resize_s: float = 0.0
+    """Measured seconds that an in-place resize keeps a job from training: a running mean."""
     events: int = 0
     """Events taken in so far: random seeds come from it."""
     plan_step_s: float | None = None

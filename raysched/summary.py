@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from statistics import median
 from typing import Any
 
 from raysched.history import History, JobHistory, Stretch
@@ -27,6 +28,8 @@ def summarise(history: History) -> dict[str, Any]:
         "epochs_run": sum(job.counted.run for job in jobs),
         "epochs_repeated": sum(job.epochs_repeated for job in jobs),
         "resizes": sum(job.resizes for job in jobs),
+        "resizes_in_place": sum(job.resizes_in_place for job in jobs),
+        "resize_pause_s_median": _median(_pauses(jobs)),
         "preemptions": sum(job.preemptions for job in jobs),
         "loans": len(history.loans),
         "reclaims": sum(loan.reclaimed_s is not None for loan in history.loans),
@@ -59,7 +62,13 @@ def _restarts(jobs: list[JobHistory]) -> Iterable[float | None]:
     """From taking a grant to training on it."""
     for job in jobs:
         for stretch in job.stretches:
-            yield None if stretch.training_s is None else stretch.training_s - stretch.from_s
+            if stretch.training_s is not None and not stretch.in_place:
+                yield stretch.training_s - stretch.from_s
+
+
+def _pauses(jobs: list[JobHistory]) -> Iterable[float | None]:
+    """What resizes in place kept jobs from training."""
+    return (stretch.start_s for job in jobs for stretch in job.stretches if stretch.in_place)
 
 
 def _held_gpu_s(history: History, pools: set[str]) -> float:
@@ -98,6 +107,11 @@ def _served_gpu_s(history: History, begin_s: float, end_s: float) -> float:
         if begin_s <= sample.at_s <= end_s:
             total += sample.rps * gpus_per_rps * (following.at_s - sample.at_s)
     return total
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(median(known), 3) if known else None
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -33,12 +33,14 @@ from raysched.events import (
     JobSubmitted,
     LoanClosed,
     LoanOpened,
+    OfferReady,
     PolicySwitched,
     Pool,
     ReplicasObserved,
     ServerAdded,
     ServerLost,
     TimePassed,
+    WorkersResized,
     WorkersStarted,
     WorkersStopped,
 )
@@ -73,6 +75,7 @@ class PretendCluster:
     releasing: list[tuple[str, str]] = field(default_factory=list)  # (job, server)
     in_use: dict[str, dict[str, int]] = field(default_factory=dict)  # job -> server -> GPUs
     gpu_rate: dict[str, float] = field(default_factory=dict)
+    joinable: set[str] = field(default_factory=set)  # jobs that are resized in place
     fenced: set[str] = field(default_factory=set)
     replicas: dict[str, int] = field(default_factory=dict)
     wanted_replicas: int = 0
@@ -101,8 +104,17 @@ class PretendCluster:
             self.closing.append(action.server)
         elif isinstance(action, ReleaseGrant):
             self.releasing += [(action.job, server) for server in action.servers]
+            self._end_joiners(action.job)
         elif isinstance(action, ScaleReplicas):
             self.wanted_replicas = action.replicas
+
+    def _end_joiners(self, job: str) -> None:
+        """Those who were to join for an offer that was withdrawn."""
+        record, used = self.engine.state.jobs[job], self.in_use.get(job, {})
+        for server, gpus in used.items():
+            grants = [g for g in (record.running, record.offer) if g]
+            workers = max((g.servers.get(server, 0) for g in grants), default=0)
+            used[server] = min(gpus, workers * record.spec.gpus_per_worker)
 
     # -- what a body does, one thing at a time
 
@@ -161,7 +173,20 @@ class PretendCluster:
         gpus = record.spec.gpus_per_worker
         self.in_use[job] = {server: n * gpus for server, n in grant.servers.items()}
         self._check_physics()
-        self.tell(WorkersStarted(self.now_s, job, grant.grant, 2.0))
+        self.tell(WorkersStarted(self.now_s, job, grant.grant, 2.0, job in self.joinable))
+
+    def warm(self, job: str) -> None:
+        """Those whom an offer adds to a job that trains are ready beside it."""
+        record = self.engine.state.jobs[job]
+        if job not in self.joinable or record.phase != "running" or record.offer is None:
+            return
+        if record.ready == record.offer.grant:
+            return
+        used, gpus = self.in_use[job], record.spec.gpus_per_worker
+        for server, workers in record.offer.servers.items():
+            used[server] = max(used.get(server, 0), workers * gpus)
+        self._check_physics()
+        self.tell(OfferReady(self.now_s, job, record.offer.grant))
 
     def finish_epoch(self, job: str) -> None:
         """A running job reaches a boundary; if it is told to leave, its workers stop."""
@@ -175,8 +200,25 @@ class PretendCluster:
         if record.epochs_done == record.spec.epochs:
             self.in_use.pop(job, None)
             self.tell(JobEnded(self.now_s, job, "finished"))
-        elif self.engine.state.jobs[job].phase == "leaving":
-            self.stop_workers(job)
+        elif record.phase == "leaving":
+            if (
+                job in self.joinable
+                and record.offer
+                and set(record.offer.servers) & set(grant.servers)
+            ):
+                self.resize_in_place(job)
+            else:
+                self.stop_workers(job)
+
+    def resize_in_place(self, job: str) -> None:
+        """At the boundary workers join and leave, and the others stay."""
+        offer = self.engine.state.jobs[job].offer
+        assert offer is not None
+        gpus = self.engine.state.jobs[job].spec.gpus_per_worker
+        self.in_use[job] = {server: n * gpus for server, n in offer.servers.items()}
+        self._check_physics()
+        self.tell(WorkersResized(self.now_s, job, offer.grant))
+        self.tell(WorkersStarted(self.now_s, job, offer.grant, 0.5, joinable=True))
 
     def stop_workers(self, job: str, *, lost: bool = False) -> None:
         record = self.engine.state.jobs[job]
@@ -244,6 +286,7 @@ class PretendCluster:
             self.free()
             for job in list(self.engine.state.jobs):
                 self.pick_up(job)
+                self.warm(job)
             if len(self.log) == before:
                 return
         raise AssertionError("the cluster does not come to rest")

@@ -83,9 +83,12 @@ class Brain(RuleBasedStateMachine):
         epochs=st.integers(1, 4),
         deadline_s=st.sampled_from([None, None, 60.0, 400.0, 3000.0]),
         wish=wishes,
+        joinable=st.booleans(),
     )
-    def submit(self, size, gpus, epochs, deadline_s, wish):
+    def submit(self, size, gpus, epochs, deadline_s, wish, joinable):
         self.submitted += 1
+        if joinable:
+            self.cluster.joinable.add(f"j{self.submitted}")
         least, more = size
         more = more if wish.get("checkpoints", True) else 0
         workers = (min(least, 4 // gpus), min(least, 4 // gpus) + more)
@@ -102,6 +105,11 @@ class Brain(RuleBasedStateMachine):
     def pick_up(self, index):
         if (job := self.live(index)) is not None:
             self.cluster.pick_up(job)
+
+    @rule(index=jobs)
+    def warm(self, index):
+        if (job := self.live(index)) is not None:
+            self.cluster.warm(job)
 
     @rule(index=jobs)
     def finish_epoch(self, index):

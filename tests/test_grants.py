@@ -215,3 +215,62 @@ def test_workers_that_are_left_get_a_batch_that_they_can_hold(state):
     grants.reach_boundary(state, job)
     assert job.offer is not None
     assert (offered(job), job.offer.batch_size) == ({"t1": 1}, 64)
+
+
+def joinable(state: State, servers: dict[str, int], wanted: dict[str, int]) -> Job:
+    """A job whose workers can be joined, with an offer of `wanted`."""
+    job = running(state, "job", servers)
+    job.joinable = True
+    grants.want(state, job, wanted, WHY)
+    grants.settle(state)
+    assert offered(job) == wanted
+    return job
+
+
+def test_a_job_trains_on_until_those_who_join_are_warm(state):
+    job = joinable(state, {"t1": 1}, {"t1": 3})
+    grants.reach_boundary(state, job)
+    assert job.phase == "running"
+    assert job.offer is not None
+    job.ready = job.offer.grant
+    grants.reach_boundary(state, job)
+    assert job.phase == "leaving"
+
+
+@pytest.mark.parametrize("wanted", [{"t1": 1}, {"i1": 2}, {}])
+def test_a_job_that_nobody_joins_in_place_leaves_at_once(state, wanted):
+    """It shrinks, moves as a whole, or is preempted."""
+    job = joinable(state, {"t1": 2}, wanted)
+    grants.reach_boundary(state, job)
+    assert job.phase == "leaving"
+
+
+def test_a_job_does_not_wait_for_those_who_join_where_it_must_go(state):
+    job = joinable(state, {"t1": 1, "i1": 1}, {"t1": 3})
+    state.servers["i1"].loan = "reclaiming"
+    grants.reach_boundary(state, job)
+    assert job.phase == "leaving"
+
+
+def test_what_the_old_workers_alone_had_is_given_up_when_a_job_was_resized_in_place(state):
+    job = joinable(state, {"t1": 1, "i1": 2}, {"t1": 1, "i1": 1})
+    grants.reach_boundary(state, job)
+    assert job.offer is not None
+    assert job.running is not None
+    old, new = job.running.grant, job.offer.grant
+    assert grants.resize_in_place(state, job, old) == []  # not what was offered
+    assert grants.resize_in_place(state, job, new) == [ReleaseGrant("job", old, ("i1",))]
+    assert (job.phase, job.standing, job.offer) == ("starting", {"t1": 1, "i1": 1}, None)
+    assert grants.resize_in_place(state, job, new) == []  # said twice
+    state.ledger.freed("job", "i1")
+    assert state.ledger.held("job") == {"t1": 1, "i1": 1}
+
+
+def test_an_offer_that_was_withdrawn_is_not_gone_over_to(state):
+    job = joinable(state, {"t1": 2}, {"t1": 1})
+    grants.reach_boundary(state, job)
+    assert job.offer is not None
+    withdrawn = job.offer.grant
+    grants.withdraw(state, job)
+    assert grants.resize_in_place(state, job, withdrawn) == []
+    assert job.phase == "leaving"

@@ -101,3 +101,16 @@ def test_the_picture_of_a_day_can_be_drawn(tmp_path):
 def test_an_empty_journal_is_an_empty_summary():
     told = summarise(History([]))
     assert (told["jobs_submitted"], told["makespan_s"], told["jct_s_mean"]) == (0, 0.0, None)
+
+
+def test_resizes_in_place_and_their_pauses_are_told(cluster):
+    cluster.switch("aryl")
+    cluster.joinable.add("elastic")
+    cluster.submit("elastic", spec("elastic", (1, 4), epochs=6))
+    cluster.settle()
+    cluster.submit("other", spec("other", (2, 2), epochs=2))
+    cluster.run_to_the_end()
+    told = summarise(history_of(cluster))
+    assert told["resizes_in_place"] == told["resizes"] >= 1
+    assert told["resize_pause_s_median"] == 0.5
+    assert told["restart_s_mean"] == 0.0  # the pretended cluster starts workers at once
