@@ -200,7 +200,7 @@ class PretendCluster:
         if record.epochs_done == record.spec.epochs:
             self.in_use.pop(job, None)
             self.tell(JobEnded(self.now_s, job, "finished"))
-        elif record.phase == "leaving":
+        elif self.engine.state.jobs[job].phase == "leaving":
             if (
                 job in self.joinable
                 and record.offer

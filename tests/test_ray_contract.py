@@ -15,6 +15,7 @@ from ray.train.v2._internal.callbacks.metrics import (
 )
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
 from ray.train.v2._internal.execution.callback import ReportCallback
+from ray.train.v2._internal.execution.checkpoint.report_handler import ReportCallbackHandler
 from ray.train.v2._internal.execution.context import DistributedContext, TrainContext
 from ray.train.v2._internal.execution.controller.controller import (
     TrainController,
@@ -75,6 +76,7 @@ PARAMETERS = {
     TrainController._step: ["self"],
     TrainController.get_result: ["self"],
     TrainController.run: ["self"],
+    ReportCallbackHandler.after_worker_group_start: ["self", "worker_group"],
     WorkerGroup._clear_state: ["self"],
     WorkerGroup._get_worker_runtime_env: ["custom_runtime_env"],
     WorkerGroup._init_train_context: ["self", "workers", "sync_actor"],
@@ -144,6 +146,7 @@ def test_the_controller_keeps_what_is_read_where_it_was():
     source = inspect.getsource(TrainController)
     for attribute in (
         "_health_check_interval_s",
+        "_latest_poll_time",
         "_run_attempt_id",
         "_state",
         "_train_fn_ref",
@@ -153,10 +156,19 @@ def test_the_controller_keeps_what_is_read_where_it_was():
         "worker_group_cls.create(",
     ):
         assert attribute in source, attribute
-    for ours in ("_assignment", "_grant", "_meeting", "_policy"):
+    for ours in ("_assignment", "_grant", "_joiners", "_meeting", "_policy", "_watching"):
         assert f"self.{ours} " not in source, f"{ours} is now an attribute of Ray's own"
-    assert "_worker_group_start_timeout_s" in inspect.getsource(WorkerGroup)
+    for attribute in ("_worker_group_start_timeout_s", "_world_rank_to_ongoing_poll.clear()"):
+        assert attribute in inspect.getsource(WorkerGroup), attribute
     assert "self._worker_group_state.shutdown()" in inspect.getsource(WorkerGroup.shutdown)
+
+
+def test_a_worker_finds_its_place_among_the_others_where_it_is_set_anew():
+    """When workers come and go in place."""
+    fields = {field.name for field in dataclasses.fields(TrainContext)}
+    assert {"distributed_context", "collective_seq"} <= fields
+    for method in (TrainContext.get_world_rank, TrainContext.get_world_size):
+        assert "self.distributed_context.world_" in inspect.getsource(method)
 
 
 def test_ranks_meet_at_one_method_that_a_plain_object_has():

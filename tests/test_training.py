@@ -8,11 +8,12 @@ import ray.train
 import torch
 from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
+from ray.train.v2._internal.execution.scaling_policy import NoopDecision
 from ray.train.v2.api.exceptions import ControllerError, WorkerGroupError
 
 from raysched.errors import UserError
 from raysched.jobs import InvalidJob
-from raysched.runtime import assignment, device_time, link, loop
+from raysched.runtime import assignment, boundary, device_time, link, loop
 from raysched.runtime.assignment import Assignment
 from raysched.runtime.protocol import NEXT_GRANT, GrantedSlots
 from raysched.runtime.ray_train.controller import JobStopped
@@ -107,13 +108,15 @@ def test_a_finished_epoch_counts_losses_anew():
 @pytest.mark.parametrize("checkpoint", [None, object()])
 def test_workers_leave_at_a_boundary_with_or_without_a_checkpoint(checkpoint):
     policy = GrantPolicy(None)
-    policy.granted = GrantedSlots(1, (), 64)
-    for next_grant, leaves in ((1, False), (2, True)):
+    policy.stand_on(GrantedSlots(1, (), 64))
+    for next_grant, leaves_for in ((1, None), (2, 2)):
         policy.after_report(
             SimpleNamespace(checkpoint=checkpoint, metrics={NEXT_GRANT: next_grant}), []
         )
-        decision = policy.make_decision_for_running_worker_group(None, None)
-        assert isinstance(decision, Leave) == leaves
+        assert policy.leaves_for == leaves_for
+    assert isinstance(policy.make_decision_for_running_worker_group(None, None), NoopDecision)
+    policy.must_stop = True  # could not go over in place
+    assert isinstance(policy.make_decision_for_running_worker_group(None, None), Leave)
 
 
 @pytest.mark.parametrize("checkpoints", [True, False])
@@ -126,7 +129,9 @@ def test_a_boundary_is_saved_unless_the_job_goes_without_checkpoints(monkeypatch
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
     last_epoch = Assignment("job", 1, 64, 1, grant=3, checkpoints=checkpoints)
-    loop._boundary(last_epoch, (torch.nn.Linear(1, 1),), seed=0, epoch_s=1.0)
+    monkeypatch.setattr(boundary, "current", lambda: last_epoch)
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda: "gloo")
+    assert not boundary.reach((torch.nn.Linear(1, 1),), 0, 0, 1.0, {})
     ((metrics, checkpoint),) = reports
     assert (metrics["epoch"], metrics[NEXT_GRANT]) == (0, 3)
     assert (checkpoint is not None) == checkpoints

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from raysched.actions import (
     AskLoaning,
     AskPolicy,
     CloseLoan,
+    Grant,
     OpenLoan,
     ReleaseGrant,
     ScaleReplicas,
@@ -35,6 +37,7 @@ from raysched.replay import recover
 from raysched.runtime import groups
 from raysched.runtime.cluster import Node
 from raysched.runtime.protocol import GrantedSlots, Lender
+from raysched.runtime.slots import SlotBook
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +53,11 @@ class Body:
         self.engine: Engine = recover(journal, policy_registry.load)
         self.nodes: dict[str, Node] = {}
         self.loans: dict[str, PlacementGroup] = {}
-        self.grants: dict[tuple[str, int], PlacementGroup] = {}
-        self.taken: dict[tuple[str, int], dict[str, int]] = {}
-        """(job, grant) -> GPUs by server that its workers may be using."""
+        self.slots = SlotBook()
         self.lender: Lender | None = None
         self._inbox: asyncio.Queue[tuple[Event, asyncio.Future[None]]] = asyncio.Queue()
+        self._changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the next batch of events was handled."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def now_s(self) -> float:
@@ -89,23 +92,20 @@ class Body:
         self._tasks.add(task)
         task.add_done_callback(self._finished)
 
-    def slots_of(self, job: str) -> GrantedSlots:
-        """The slots of the grant that a job stands on or has just taken."""
-        record = self.engine.state.live[job]
-        assert record.running is not None
-        key = (job, record.running.grant)
-        if key in self.grants:
-            groups.remove(self.grants.pop(key))  # asked again: its workers never came up
-        slots, group = groups.slots_of(
-            record.running, record.spec.gpus_per_worker, self.nodes, self.loans
-        )
-        if group is not None:
-            self.grants[key] = group
-        self.taken[key] = {
-            server: workers * record.spec.gpus_per_worker
-            for server, workers in record.running.servers.items()
-        }
-        return slots
+    def slots_of(self, job: str, grant: Grant) -> GrantedSlots:
+        """The slots of a grant of a live job, opened where they do not stand yet."""
+        return self.slots.open(self.engine.state.live[job], grant, self.nodes, self.loans)
+
+    async def until(self, holds: Callable[[], bool], patience_s: float) -> bool:
+        """Wait until something holds of the state; False where it does not in time."""
+        deadline_s = time.monotonic() + patience_s
+        while not holds():
+            left_s = deadline_s - time.monotonic()
+            try:
+                await asyncio.wait_for(asyncio.shield(self._changed), max(left_s, 0.0))
+            except TimeoutError:
+                return holds()
+        return True
 
     def _handle(self, batch: list[tuple[Event, asyncio.Future[None]]]) -> None:
         handled: list[Entry] = []
@@ -127,6 +127,8 @@ class Body:
         for _, done in batch:
             if not done.done():
                 done.set_result(None)
+        changed, self._changed = self._changed, asyncio.get_running_loop().create_future()
+        changed.set_result(None)
 
     def _commit(self, entries: list[Entry]) -> None:
         before = len(self.journal) // SNAPSHOT_EVERY
@@ -163,20 +165,13 @@ class Body:
     def _carry_out(self, action: Action) -> None:
         """Start what an action asks for. Offers and rejections are read from the state."""
         if isinstance(action, ReleaseGrant):
-            self._release(action)
+            self.slots.close_unneeded(action.job, self.engine.state.live.get(action.job))
         elif isinstance(action, ScaleReplicas):
             self.spawn(self._scale(action))
         elif isinstance(action, OpenLoan):
             self.spawn(self._open_loan(action.server))
         elif isinstance(action, CloseLoan):
             self.spawn(self._close_loan(action.server))
-
-    def _release(self, action: ReleaseGrant) -> None:
-        key = (action.job, action.grant)
-        self.taken.pop(key, None)
-        group = self.grants.pop(key, None)
-        if group is not None:
-            groups.remove(group)
 
     async def _scale(self, action: ScaleReplicas) -> None:
         if self.lender is not None:

@@ -1,13 +1,13 @@
-"""The scheduler's placement groups: one for each grant, one for each server on loan.
+"""The scheduler's placement groups: one for each worker's slot, one for each server on loan.
 
-All are detached (they survive the scheduler) and named, so that a restarted scheduler finds them:
-`raysched/grant/<job>/<grant>` and `raysched/loan/<server>`. A loan's group is a fence over all
-GPUs of a server: workers on loaned servers run inside it, Serve's replicas stay out.
+A placement group of Ray's cannot be resized, so that a job whose workers come and go in place has
+a group for each. All are detached (they survive the scheduler) and named, so that a restarted
+scheduler finds them: `raysched/slot/<job>/<server>/<number>` and `raysched/loan/<server>`. A loan's
+group is a fence over all GPUs of a server: workers on loaned servers run inside it, Serve's
+replicas stay out.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from ray.util.placement_group import (
     PlacementGroup,
@@ -17,17 +17,15 @@ from ray.util.placement_group import (
     remove_placement_group,
 )
 
-from raysched.actions import Grant
 from raysched.runtime.cluster import NODE_ID_LABEL, Node
-from raysched.runtime.protocol import GrantedSlots, Slot
 
 PREFIX = "raysched"
 LOAN_WAIT_S = 5.0
 
 
-def grant_name(job: str, grant: int) -> str:
-    """The name of a grant's placement group."""
-    return f"{PREFIX}/grant/{job}/{grant}"
+def slot_name(job: str, server: str, number: int) -> str:
+    """The name of the placement group of a job's slot on an owned server."""
+    return f"{PREFIX}/slot/{job}/{server}/{number}"
 
 
 def loan_name(server: str) -> str:
@@ -35,31 +33,15 @@ def loan_name(server: str) -> str:
     return f"{PREFIX}/loan/{server}"
 
 
-def slots_of(
-    grant: Grant,
-    gpus_per_worker: int,
-    nodes: Mapping[str, Node],
-    loans: Mapping[str, PlacementGroup],
-) -> tuple[GrantedSlots, PlacementGroup | None]:
-    """A place for each worker of a grant, rank 0 on an owned server where there is one.
-
-    Workers on the training pool get a placement group of their own, which is returned beside the
-    slots (None where all stand on loaned servers: those run in the loans' groups).
-    """
-    owned = [s for s in sorted(grant.servers) if s not in loans for _ in range(grant.servers[s])]
-    lent = [s for s in sorted(grant.servers) if s in loans for _ in range(grant.servers[s])]
-    group = None
-    if owned:
-        group = placement_group(
-            [{"CPU": 1, "GPU": gpus_per_worker}] * len(owned),
-            strategy="PACK",
-            name=grant_name(grant.job, grant.grant),
-            lifetime="detached",
-            bundle_label_selector=[{NODE_ID_LABEL: nodes[s].node_id} for s in owned],
-        )
-    slots = [Slot(group, index, s, nodes[s].gpu_rate) for index, s in enumerate(owned)]
-    slots += [Slot(loans[s], 0, s, nodes[s].gpu_rate) for s in lent]
-    return GrantedSlots(grant.grant, tuple(slots), grant.batch_size), group
+def open_slot(job: str, node: Node, number: int, gpus: int) -> PlacementGroup:
+    """Reserve a worker's GPUs and its CPU on an owned server."""
+    group: PlacementGroup = placement_group(
+        [{"CPU": 1, "GPU": gpus}],
+        name=slot_name(job, node.name, number),
+        lifetime="detached",
+        bundle_label_selector=[{NODE_ID_LABEL: node.node_id}],
+    )
+    return group
 
 
 def open_loan(node: Node) -> PlacementGroup | None:

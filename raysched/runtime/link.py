@@ -92,6 +92,14 @@ def call(method: str, *arguments: Any) -> Any:
         time.sleep(_PAUSE_S)
 
 
+def say(method: str, *arguments: Any) -> None:
+    """Tell the scheduler something, without waiting until it has heard, if it is there."""
+    try:
+        getattr(scheduler(), method).remote(*arguments)
+    except NoScheduler:
+        call(method, *arguments)
+
+
 async def acall(method: str, *arguments: Any) -> Any:
     """As `call`, from an asynchronous actor: its loop runs on while this waits."""
     deadline_s = time.monotonic() + PATIENCE_S

@@ -19,7 +19,7 @@ from ray.train.backend import Backend, BackendConfig
 TIMEOUT_S = 60
 
 
-def _own_address() -> tuple[str, int]:
+def own_address() -> tuple[str, int]:
     """An address and a free port of this worker, for the others to meet at."""
     import socket
 
@@ -29,8 +29,8 @@ def _own_address() -> tuple[str, int]:
     return ray.util.get_node_ip_address(), port
 
 
-def _join(rank: int, world_size: int, address: str, port: int) -> None:
-    """Join the process group: nccl where CUDA is, gloo elsewhere."""
+def join(rank: int, world_size: int, address: str, port: int) -> None:
+    """Join the process group: nccl where CUDA is, gloo elsewhere. Leaves one that it is in."""
     from datetime import timedelta
 
     import torch
@@ -50,6 +50,8 @@ def _join(rank: int, world_size: int, address: str, port: int) -> None:
         from ray.train.torch import get_device
 
         torch.cuda.set_device(get_device())
+    if dist.is_initialized():
+        dist.destroy_process_group()
     dist.init_process_group(
         "nccl" if torch.cuda.is_available() else "gloo",
         init_method="env://",
@@ -62,11 +64,11 @@ class _Workers(Backend):
 
     def on_start(self, worker_group: Any, backend_config: BackendConfig) -> None:
         """Have all workers join; nothing is left at the end: their processes are killed."""
-        address, port = worker_group.execute_single(0, _own_address)
+        address, port = worker_group.execute_single(0, own_address)
         size = len(worker_group)
         ray.get(
             [
-                worker_group.execute_single_async(rank, _join, rank, size, address, port)
+                worker_group.execute_single_async(rank, join, rank, size, address, port)
                 for rank in range(size)
             ]
         )

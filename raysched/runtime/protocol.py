@@ -8,6 +8,11 @@ The trainer's side of a job's life:
                  └── workers_stopped ◄── another grant: leave ─┘
     ended (finished | failed | cancelled)
 
+Beside it, while workers train that others can join:
+
+    offered (answered when there is a new offer) ─► offer_ready (its joiners are warm)
+    boundary ─► that grant ─► workers_resized ─► workers_started
+
 Names are those of the scheduler actor's methods. All are safe to repeat.
 """
 
@@ -15,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 SCHEDULER_NAME = "raysched-scheduler"
 NAMESPACE = "raysched"
@@ -27,14 +32,27 @@ CURRENT_GRANT = -1
 """In `workers_stopped`: whichever grant the job has. A restarted controller lost its number."""
 
 
+Place: TypeAlias = tuple[str, int]
+"""A server, and the number of a job's slot there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where one worker goes: a bundle of one of the scheduler's placement groups."""
+    """Where one worker of a job goes: a bundle of one of the scheduler's placement groups.
+
+    A job's slots on a server are numbered from 0 without gaps, so that the same server and number
+    in two grants are one place, and a worker that stands there belongs to both.
+    """
 
     placement_group: Any  # ray.util.placement_group.PlacementGroup
-    bundle_index: int
     server: str
+    number: int
     gpu_rate: float = 1.0  # of the server's GPUs
+
+    @property
+    def place(self) -> Place:
+        """What it shares with the same slot of another grant."""
+        return self.server, self.number
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,26 +45,16 @@ async def _reconcile_loans(body: Body, found: dict[str, PlacementGroup]) -> None
 
 
 async def _reconcile_grants(body: Body, found: dict[str, PlacementGroup]) -> None:
-    """A grant stands if its placement group does, or the loans that it lies in."""
+    """A grant stands if the placement groups of its slots do, and the loans that it lies in."""
     for job in body.engine.state.live_jobs():
-        grant = job.running
-        if grant is None:
-            continue
-        group = found.get(groups.grant_name(job.id, grant.grant))
-        owned = [server for server in grant.servers if server not in body.loans]
-        if owned and group is None:
-            cause = "its placement group is gone"
-            await body.tell(WorkersStopped(body.now_s(), job.id, grant.grant, True, cause))
-            continue
-        if group is not None:
-            body.grants[(job.id, grant.grant)] = group
-        gpus = job.spec.gpus_per_worker
-        body.taken[(job.id, grant.grant)] = {s: n * gpus for s, n in grant.servers.items()}
+        if not body.slots.adopt(job, found, body.loans) and job.running is not None:
+            cause = "a placement group of its workers is gone"
+            grant = job.running.grant
+            await body.tell(WorkersStopped(body.now_s(), job.id, grant, True, cause))
 
 
 async def _remove_leftovers(body: Body, found: dict[str, PlacementGroup]) -> None:
-    """Groups that nobody is known to use: of grants that ended while nobody looked."""
-    used = {groups.grant_name(*key) for key in body.grants}
-    used |= {groups.loan_name(server) for server in body.loans}
+    """Groups that nobody is known to use: of jobs that ended while nobody looked."""
+    used = body.slots.names() | {groups.loan_name(server) for server in body.loans}
     for name in found.keys() - used:
         await asyncio.to_thread(groups.remove, found[name])

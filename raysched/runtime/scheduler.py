@@ -21,6 +21,7 @@ from loaning import registry as loaning_registry
 from policies import registry as policy_registry
 from policies.problem import Policy, PolicyError
 from raysched import admission, views
+from raysched.actions import Grant
 from raysched.decisions import broken_promises
 from raysched.errors import NotConnected, PromisesAtStake
 from raysched.events import (
@@ -30,7 +31,9 @@ from raysched.events import (
     InferenceConfigured,
     JobEnded,
     JobSubmitted,
+    OfferReady,
     PolicySwitched,
+    WorkersResized,
     WorkersStarted,
     WorkersStopped,
 )
@@ -54,6 +57,8 @@ logger = logging.getLogger(__name__)
 
 READY_S = 60.0
 STOP_S = 10.0
+OFFER_LOOK_S = 20.0
+"""A controller that asks for an offer is answered after this long at the latest."""
 
 NO_GRANT = (-1, 0)
 """What a worker group is told that should not be there any more: leave, nothing follows."""
@@ -136,18 +141,65 @@ class Scheduler:
             await self.workers_stopped(job, record.running.grant, True, cause)
         if record.running is None and record.offer is not None and record.offer.workers:
             await self._body.tell(GrantTaken(self._body.now_s(), job, record.offer.grant))
-        if record.running is None:
-            return Standing()
-        return Standing(granted=self._body.slots_of(job))
+        return self._slots(job, record.running)
 
-    async def workers_started(self, job: str, grant: int, start_s: float) -> None:
-        """All workers of a grant train."""
+    async def offered(self, job: str, running: int, known: int) -> Standing:
+        """What a job whose workers others can join may have beside the grant `running`: answered
+        when that is not the grant `known` (0: nothing) any more, or after a while."""
         await self._ready.wait()
-        await self._body.tell(WorkersStarted(self._body.now_s(), job, grant, start_s))
+
+        def offer() -> Grant | None:
+            record = self._body.engine.state.live.get(job)
+            if record is None or record.running is None or record.running.grant != running:
+                return None
+            return record.offer if record.joinable else None
+
+        def is_another() -> bool:
+            found = offer()
+            return (found.grant if found else 0) != known
+
+        await self._body.until(is_another, OFFER_LOOK_S)
+        return self._slots(job, offer())
+
+    def _slots(self, job: str, grant: Grant | None) -> Standing:
+        """The slots of a grant; none while a server of it is gone and that is not told yet."""
+        if grant is None or not grant.servers.keys() <= self._body.nodes.keys():
+            return Standing()
+        return Standing(granted=self._body.slots_of(job, grant))
+
+    async def offer_ready(self, job: str, grant: int) -> None:
+        """Those who join for an offer are warm, or cannot be had while the job trains."""
+        await self._ready.wait()
+        await self._body.tell(OfferReady(self._body.now_s(), job, grant))
+
+    async def workers_resized(self, job: str, grant: int) -> bool:
+        """The workers of a job are now those of its offer. False: it was withdrawn meanwhile, and
+        they must stop."""
+        await self._ready.wait()
+        record = self._body.engine.state.live.get(job)
+        if record is not None and record.offer is not None and record.offer.grant == grant:
+            await self._body.tell(WorkersResized(self._body.now_s(), job, grant))
+        return record is not None and record.running is not None and record.running.grant == grant
+
+    async def _until_it_stands(self, job: str, grant: int) -> None:
+        """A worker may speak of a grant before its controller said that it was gone over to."""
+
+        def is_under_way() -> bool:
+            record = self._body.engine.state.live.get(job)
+            return record is not None and record.offer is not None and record.offer.grant == grant
+
+        await self._body.until(lambda: not is_under_way(), link.PATIENCE_S)
+
+    async def workers_started(self, job: str, grant: int, start_s: float, joinable: bool) -> None:
+        """All workers of a grant train; `joinable`: others can join them meanwhile."""
+        await self._ready.wait()
+        await self._until_it_stands(job, grant)
+        await self._body.tell(WorkersStarted(self._body.now_s(), job, grant, start_s, joinable))
 
     async def boundary(self, report: BoundaryReport) -> tuple[int, int]:
         """An epoch is done; the grant (and its workers) that the job goes on with."""
         await self._ready.wait()
+        await self._until_it_stands(report.job, report.grant)
         record = self._body.engine.state.jobs.get(report.job)
         if record is None or record.running is None or record.running.grant != report.grant:
             return NO_GRANT

@@ -138,6 +138,7 @@ class TorchTrainer(GrantedTrainer):
             gpus_per_worker=self.spec.gpus_per_worker,
             simulated_samples_per_s=self.simulated_samples_per_s,
             checkpoints=self.spec.checkpoints,
+            joinable=self.spec.checkpoints and not self.datasets,
         )
         try:
             result = super().fit()

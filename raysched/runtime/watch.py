@@ -62,6 +62,7 @@ async def look_for_servers(body: Body) -> None:
         )
     for name in sorted(known.keys() - nodes.keys()):
         body.loans.pop(name, None)
+        body.slots.forget(name)
         await body.tell(ServerLost(body.now_s(), name))
 
 
@@ -84,8 +85,8 @@ async def look_for_freed_gpus(body: Body) -> None:
         return
     used = await asyncio.to_thread(_used_by_server, body, [server for server, _ in releasing])
     for server, jobs in releasing:
-        taken = sum(gpus.get(server, 0) for gpus in body.taken.values())
-        if server in used and used[server] <= taken + accounts[server].foreign:
+        taken = body.slots.gpus_on(server) + accounts[server].foreign
+        if server in used and used[server] <= taken:
             for job in jobs:
                 await body.tell(GpusFreed(body.now_s(), job, server))
 
@@ -120,7 +121,7 @@ class ForeignWatch:
             node = body.nodes.get(server)
             if node is None or node.pool != "training" or account.releasing:
                 continue
-            ours = sum(gpus.get(server, 0) for gpus in body.taken.values())
+            ours = body.slots.gpus_on(server)
             others = max(round(used.get(node.node_id, 0.0)) - ours, 0)
             looks = self._seen.setdefault(server, [])
             looks.append(others)

@@ -1,85 +1,127 @@
 """A scheduler that follows a script, to drive the trainer through every change of workers."""
 
+import asyncio
 import time
 
 from ray.util.placement_group import placement_group, remove_placement_group
 
 from raysched.runtime.protocol import GrantedSlots, Slot, Standing
 
+READY_S = 60.0
+
 
 class ScriptedScheduler:
-    """Sizes by epoch: `{0: 1, 3: 2}` grants 1 worker, and 2 after epoch 2. 0 parks for a while."""
+    """Sizes by epoch: `{0: 1, 3: 2}` grants 1 worker, and 2 after epoch 2. 0 parks for a while.
+
+    With `in_place` others are offered what comes next as soon as a grant stands, and a boundary
+    waits for those who join; without, every change is a restart.
+    """
 
     PARKED_S = 0.5
 
     def __init__(self):
-        self.scripts = {}  # job name -> sizes by first epoch
-        self.jobs = {}  # job -> name
+        self.scripts = {}  # job name -> (sizes by first epoch, in_place)
+        self.jobs = {}  # job -> spec
         self.grants = {}  # job -> (grant, workers)
-        self.groups = {}  # job -> placement groups that stand
+        self.running = {}  # job -> grant on which its workers are
+        self.offers = {}  # job -> (grant, workers)
+        self.ready = {}  # job -> last grant that was said to be ready
+        self.groups = {}  # job -> placement groups that stand, by slot
         self.parked_until_s = {}
         self.story = []  # everything that was said, in order
 
-    def script(self, name, sizes):
-        self.scripts[name] = sizes
+    async def script(self, name, sizes, in_place=False):
+        self.scripts[name] = sizes, in_place
 
-    def told(self, job):
+    async def told(self, job):
         return [entry for entry in self.story if entry[1] == job]
 
-    def submit(self, spec, owner, token):
+    async def submit(self, spec, owner, token):
         job = f"{spec.name}-{len(self.jobs)}"
         self.jobs[job] = spec
         self.grants[job] = (1, self._sizes(job)[0])
+        self.groups[job] = {}
         return job
 
-    def standing(self, job):
+    async def standing(self, job):
         grant, workers = self.grants[job]
         if workers == 0:
             if time.monotonic() < self.parked_until_s[job]:
                 return Standing()
             grant, workers = self.grants[job] = (grant + 1, 2)
-        if job not in self.groups:
-            self.groups[job] = self._place(workers)
-            self.story.append(("granted", job, time.time(), grant, workers))
-        return Standing(GrantedSlots(grant, self._slots(job, workers), self.jobs[job].batch_size))
+        self.story.append(("granted", job, time.time(), grant, workers))
+        self._stand_on(job, grant)
+        return Standing(self._slots(job, grant, workers))
 
-    def workers_started(self, job, grant, start_s):
+    async def workers_started(self, job, grant, start_s, joinable):
         self.story.append(("started", job, time.time(), grant, start_s))
 
-    def boundary(self, report):
-        self.story.append(("boundary", report.job, time.time(), report))
-        grant, workers = self.grants[report.job]
-        target = self._sizes(report.job).get(report.epoch + 1, workers)
-        if target != workers:
-            self.grants[report.job] = (grant + 1, target)
-            self.parked_until_s[report.job] = time.monotonic() + self.PARKED_S
-        return self.grants[report.job]
+    async def offered(self, job, running, known):
+        if job not in self.offers or self.running[job] != running:
+            return Standing()
+        return Standing(self._slots(job, *self.offers[job]))
 
-    def workers_stopped(self, job, grant, lost, cause):
+    async def offer_ready(self, job, grant):
+        self.ready[job] = grant
+        self.story.append(("ready", job, time.time(), grant))
+
+    async def workers_resized(self, job, grant):
+        self.story.append(("resized", job, time.time(), grant))
+        self._close(job, keep=self.grants[job][1])
+        self._stand_on(job, grant)
+        return True
+
+    async def boundary(self, report):
+        job = report.job
+        self.story.append(("boundary", job, time.time(), report))
+        grant, workers = self.grants[job]
+        target = self._sizes(job).get(report.epoch + 1, workers)
+        if target != workers:
+            self.grants[job] = (grant + 1, target)
+            self.parked_until_s[job] = time.monotonic() + self.PARKED_S
+            await self._until_ready(job, grant + 1, target > workers)
+        return self.grants[job]
+
+    async def workers_stopped(self, job, grant, lost, cause):
         self.story.append(("stopped", job, time.time(), grant, lost, cause))
-        for group in self.groups.pop(job, []):
-            remove_placement_group(group)
+        self._close(job, keep=0)
         if lost:
             self.grants[job] = (self.grants[job][0] + 1, self.grants[job][1])
 
-    def ended(self, job, outcome, error):
+    async def ended(self, job, outcome, error):
         self.story.append(("ended", job, time.time(), outcome, error))
 
     def _sizes(self, job):
-        return self.scripts[self.jobs[job].name]
+        return self.scripts[self.jobs[job].name][0]
 
-    def _place(self, workers):
-        """One worker in a group of its own; more: half in one group, half sharing a bundle."""
-        own = max(1, workers // 2)
-        bundles = [{"CPU": 1, "GPU": 1}] * own
-        groups = [placement_group(bundles, bundle_label_selector=[{"pool": "training"}] * own)]
-        if workers > own:
-            loan = [{"CPU": 4, "GPU": 4}]
-            groups.append(placement_group(loan, bundle_label_selector=[{"pool": "inference"}]))
-        return groups
+    def _stand_on(self, job, grant):
+        """Offer what the script says next, if the job is resized in place."""
+        self.running[job] = grant
+        self.offers.pop(job, None)
+        sizes, in_place = self.scripts[self.jobs[job].name]
+        following = [size for _, size in sorted(sizes.items())][grant:]
+        if in_place and following:
+            self.offers[job] = (grant + 1, following[0])
 
-    def _slots(self, job, workers):
-        own, *loans = self.groups[job]
-        slots = [Slot(own, index, "training-0") for index in range(own.bundle_count)]
-        slots += [Slot(loans[0], 0, "inference-0")] * (workers - len(slots)) if loans else []
-        return tuple(slots)
+    async def _until_ready(self, job, grant, grows):
+        deadline_s = time.monotonic() + READY_S
+        offered = self.offers.get(job, (0, 0))[0] == grant
+        while offered and grows and self.ready.get(job) != grant and time.monotonic() < deadline_s:
+            await asyncio.sleep(0.02)
+
+    def _close(self, job, keep):
+        for place in list(self.groups[job])[keep:]:
+            remove_placement_group(self.groups[job].pop(place))
+
+    def _slots(self, job, grant, workers):
+        """Half of the workers on the training pool, the others on the inference pool."""
+        groups, slots = self.groups[job], []
+        for index in range(workers):
+            pool = "inference" if index % 2 else "training"
+            place = (f"{pool}-0", index // 2)
+            if place not in groups:
+                groups[place] = placement_group(
+                    [{"CPU": 1, "GPU": 1}], bundle_label_selector=[{"pool": pool}]
+                )
+            slots.append(Slot(groups[place], *place))
+        return GrantedSlots(grant, tuple(slots), self.jobs[job].batch_size)

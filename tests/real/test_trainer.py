@@ -34,8 +34,8 @@ def scheduler(ray_cluster):
 def trainer(scheduler, tmp_path):
     from raysched.runtime.trainer import TorchTrainer
 
-    def make(function, sizes, name, **config):
-        ray.get(scheduler.script.remote(name, sizes))
+    def make(function, sizes, name, *, in_place=False, **config):
+        ray.get(scheduler.script.remote(name, sizes, in_place))
         return TorchTrainer(
             function,
             epochs=EPOCHS,
@@ -76,7 +76,8 @@ def _train(config):
         if epoch == config.get("raise_in"):
             raise ZeroDivisionError("the user's own mistake")
         with torch.no_grad():
-            loop.report(loss=float(torch.nn.functional.mse_loss(net(samples), targets)))
+            loss = torch.nn.functional.mse_loss(net(samples), targets)
+        loop.report(loss=float(loss), workers=torch.distributed.get_world_size())
 
 
 def _leave_pid(directory):
@@ -127,6 +128,17 @@ def test_each_epoch_once_through_resizes_and_preemption(scheduler, trainer, unbr
     assert granted == [1, 2, 1, 2]
     assert not any(lost for _, lost, _ in _said(scheduler, run.job, "stopped"))
     assert _said(scheduler, run.job, "ended") == [("finished", "")]
+
+
+def test_workers_join_and_leave_those_that_train(scheduler, trainer, unbroken_losses):
+    run = trainer(_train, {0: 1, 1: 2, 2: 4, 3: 1, 4: 3, 5: 2}, "in place", in_place=True)
+    result = run.fit()
+    assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
+    assert result.metrics["loss"] == pytest.approx(unbroken_losses[-1], rel=1e-4)
+    assert len(_said(scheduler, run.job, "granted")) == 1, "it was started anew"
+    assert [grant for (grant,) in _said(scheduler, run.job, "resized")] == [2, 3, 4, 5, 6]
+    reports = [report for (report,) in _said(scheduler, run.job, "boundary")]
+    assert [report.metrics["workers"] for report in reports] == [1, 2, 4, 1, 3, 2]
 
 
 def test_a_worker_killed_in_mid_epoch_costs_that_epoch_only(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +43,10 @@ class GrantPolicy(ScalingPolicy, ReportCallback):
     def __init__(self, scaling_config: Any) -> None:
         super().__init__(scaling_config)
         self.granted: GrantedSlots | None = None
+        self.must_stop = False
+        """The workers cannot go over to the next grant in place."""
+        self.report_coming = asyncio.Event()
+        """The workers have met to report a boundary, and it is not registered yet."""
         self._next_grant: int | None = None
 
     def after_controller_start(self, train_run_context: Any) -> None:
@@ -49,6 +54,7 @@ class GrantPolicy(ScalingPolicy, ReportCallback):
 
     def after_report(self, training_report: Any, metrics: list[dict[str, Any]]) -> None:
         """A boundary is registered, with its checkpoint if it has one: only now may workers go."""
+        self.report_coming.clear()
         if NEXT_GRANT in training_report.metrics:
             self._next_grant = training_report.metrics[NEXT_GRANT]
 
@@ -56,17 +62,27 @@ class GrantPolicy(ScalingPolicy, ReportCallback):
         """Start what was granted; the controller asks when there is a grant."""
         if self.granted is None:
             return NoopDecision()
-        self._next_grant = None
+        self.stand_on(self.granted)
         resources = self.scaling_config._resources_per_worker_not_none
         return ResizeDecision(len(self.granted.slots), resources)
 
     def make_decision_for_running_worker_group(
         self, worker_group_state: Any, worker_group_status: Any
     ) -> Any:
-        """Leave when another grant stands."""
-        if self.granted is None or self._next_grant in (None, self.granted.grant):
-            return NoopDecision()
-        return Leave()
+        """Leave when another grant stands that cannot be gone over to in place."""
+        return Leave() if self.must_stop else NoopDecision()
+
+    @property
+    def leaves_for(self) -> int | None:
+        """The grant that stands from the last boundary on, where that is another one."""
+        if self.granted is None or self._next_grant == self.granted.grant:
+            return None
+        return self._next_grant
+
+    def stand_on(self, granted: GrantedSlots) -> None:
+        """The workers are those of this grant."""
+        self.granted, self._next_grant, self.must_stop = granted, None, False
+        self.report_coming.clear()
 
     def _get_num_workers_for_resource_request(self) -> int:
         return 0

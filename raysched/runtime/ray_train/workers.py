@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -17,7 +17,8 @@ from ray.train.v2._internal.exceptions import (
     WorkerGroupStartupFailedError,
     WorkerGroupStartupTimeoutError,
 )
-from ray.train.v2._internal.execution.context import DistributedContext
+from ray.train.v2._internal.execution.checkpoint.report_handler import ReportCallbackHandler
+from ray.train.v2._internal.execution.context import DistributedContext, get_train_context
 from ray.train.v2._internal.execution.worker_group.placement_group_handle import (
     PlacementGroupHandle,
 )
@@ -34,8 +35,11 @@ from ray.train.v2._internal.execution.worker_group.worker_group import WorkerGro
 from ray.train.v2._internal.util import bundle_to_remote_args
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from raysched.runtime import gate
 from raysched.runtime.assignment import Assignment, assign
-from raysched.runtime.protocol import Slot
+from raysched.runtime.gate import Ticket
+from raysched.runtime.process_group import own_address
+from raysched.runtime.protocol import Place, Slot
 
 KILL_S = 30.0  # for a killed process to be gone
 
@@ -112,9 +116,7 @@ class GrantState(WorkerGroupState):
 
     def shutdown(self) -> None:
         """Kill the workers, and return when their processes are gone."""
-        for worker in self.workers:
-            ray.kill(worker.actor)
-        _wait_until_gone([cast(WorkerMetadata, worker.metadata) for worker in self.workers])
+        end_workers(self.workers)
 
 
 class GrantedWorkerGroup(WorkerGroup):
@@ -129,7 +131,7 @@ class GrantedWorkerGroup(WorkerGroup):
             slots = ScheduledSlots(context.slots)
             if not slots.wait(self._worker_group_start_timeout_s):
                 raise WorkerGroupStartupTimeoutError(num_workers=context.num_workers)
-            actors = self._start_actors(context)
+            actors = self.start_actors(context.slots, cast(Assignment, context.assignment))
             self._start_training(context, slots, actors)
         except RayActorError as error:
             self._abandon(actors)
@@ -138,7 +140,9 @@ class GrantedWorkerGroup(WorkerGroup):
             self._abandon(actors)
             raise
 
-    def _start_actors(self, context: GrantContext) -> list[Any]:
+    def start_actors(self, slots: tuple[Slot, ...], assignment: Assignment) -> list[Any]:
+        """Start a worker process in each slot."""
+        context = self._worker_group_context
         options = bundle_to_remote_args(context.resources_per_worker)
         runtime_env = self._get_worker_runtime_env(
             self._train_run_context.run_config.worker_runtime_env or {}
@@ -146,15 +150,80 @@ class GrantedWorkerGroup(WorkerGroup):
         if runtime_env != {"env_vars": {}}:  # without one, an idle process of the node may serve
             options["runtime_env"] = runtime_env
         actor_class = ray.remote(**options)(JobWorker)
-        assignment = cast(Assignment, context.assignment)
         return [
             actor_class.options(
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
-                    slot.placement_group, placement_group_bundle_index=slot.bundle_index
+                    slot.placement_group, placement_group_bundle_index=0
                 )
             ).remote(replace(assignment, gpu_rate=slot.gpu_rate))
-            for slot in context.slots
+            for slot in slots
         ]
+
+    async def start_joiner(self, slot: Slot, distributed: DistributedContext) -> Worker:
+        """Start a worker that is to join these: its function runs until it waits for them."""
+        context = cast(GrantContext, self._worker_group_context)
+        assignment = replace(cast(Assignment, context.assignment), joins=True)
+        (actor,) = self.start_actors((slot,), assignment)
+        try:
+            metadata = await actor.get_metadata.remote()
+            worker = Worker(actor, metadata, context.resources_per_worker, distributed)
+            self._init_train_context([worker], ray.get_runtime_context().current_actor)
+            await actor.run_train_fn.remote(context.train_fn_ref)
+        except BaseException:
+            ray.kill(actor)
+            raise
+        return worker
+
+    def go_over(
+        self, grant: int, batch_size: int, slots: tuple[Slot, ...], joiners: Mapping[Place, Worker]
+    ) -> list[Worker]:
+        """Let the workers in these slots, ranks in their order, train on together; those that are
+        not in them any more.
+
+        Those that stay come first. Raises `RayActorError` where one is gone.
+        """
+        context = cast(GrantContext, self._worker_group_context)
+        standing = dict(
+            zip((slot.place for slot in context.slots), self.get_workers(), strict=True)
+        )
+        workers = [standing.get(slot.place) or joiners[slot.place] for slot in slots]
+        assignment = replace(
+            cast(Assignment, context.assignment), grant=grant, batch_size=batch_size
+        )
+        self._let_go_on(workers, slots, assignment, survivors=len(workers) - len(joiners))
+        controller = ray.get_runtime_context().current_actor
+        self._worker_group_context = replace(
+            context, num_workers=len(workers), slots=slots, assignment=assignment
+        )
+        self._worker_group_state = GrantState(
+            self.get_worker_group_state().start_time, ScheduledSlots(slots), workers, controller
+        )
+        self._world_rank_to_ongoing_poll.clear()
+        for callback in self._callbacks:
+            if isinstance(callback, ReportCallbackHandler):
+                callback.after_worker_group_start(self)  # a queue of reports for each rank
+        return [worker for place, worker in standing.items() if worker not in workers]
+
+    def _let_go_on(
+        self, workers: list[Worker], slots: tuple[Slot, ...], assignment: Assignment, survivors: int
+    ) -> None:
+        address: str
+        port: int
+        address, port = ray.get(workers[0].actor.execute.remote(own_address))
+        ranks = _ranks([worker.metadata.node_id for worker in workers])
+        told = []
+        for worker, slot, distributed in zip(workers, slots, ranks, strict=True):
+            worker.distributed_context = distributed
+            ticket = Ticket(
+                replace(assignment, gpu_rate=slot.gpu_rate),
+                distributed.world_rank,
+                distributed.world_size,
+                survivors,
+                address,
+                port,
+            )
+            told.append(worker.actor.execute.remote(_go_on, ticket, distributed))
+        ray.get(told)
 
     def _start_training(
         self, context: GrantContext, slots: ScheduledSlots, actors: list[Any]
@@ -183,6 +252,14 @@ class GrantedWorkerGroup(WorkerGroup):
             ray.kill(actor)
 
 
+def _go_on(ticket: Ticket, distributed: DistributedContext) -> None:
+    """Run on a worker: its place among the others is another one from here on."""
+    context = get_train_context()
+    context.distributed_context = distributed
+    context.collective_seq = 0  # they meet anew
+    gate.let_go_on(ticket)
+
+
 def _ranks(node_ids: list[str]) -> list[DistributedContext]:
     """World ranks in the order given; local ranks within each node."""
     nodes = list(dict.fromkeys(node_ids))
@@ -196,6 +273,13 @@ def _ranks(node_ids: list[str]) -> list[DistributedContext]:
         )
         for rank, node_id in enumerate(node_ids)
     ]
+
+
+def end_workers(workers: list[Worker]) -> None:
+    """Kill workers, and return when their processes are gone."""
+    for worker in workers:
+        ray.kill(worker.actor)
+    _wait_until_gone([cast(WorkerMetadata, worker.metadata) for worker in workers])
 
 
 def _wait_until_gone(processes: list[WorkerMetadata]) -> None:

@@ -1,0 +1,81 @@
+"""A model on this worker's device whose gradients are averaged over however many workers there are.
+
+`DistributedDataParallel` is bound to the process group that it was made in. Here it is made anew
+when the group is, around the same parameters, while whoever holds the model keeps holding it.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+def device() -> torch.device:
+    """Where this worker trains."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    from ray.train.torch import get_device
+
+    found: torch.device = get_device()
+    return found
+
+
+def group_device() -> torch.device:
+    """Where the process group moves bytes."""
+    return device() if dist.get_backend() == "nccl" else torch.device("cpu")
+
+
+class Replicated(torch.nn.Module):
+    """Stands for a model that all workers train; `module` is the model itself."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self._parallel = [module]  # in a list: it is no part of the model
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """The model's own; its backward pass averages gradients over the workers."""
+        return self._parallel[0](*inputs, **named)
+
+    def leave_group(self) -> None:
+        """Let go of the process group, before that is destroyed."""
+        old = weakref.ref(self._parallel[0])
+        self._parallel[0] = self.module
+        if old() is not self.module and old() is not None:
+            gc.collect()  # its hooks on the parameters must not outlive it
+
+    def join_group(self) -> None:
+        """Take rank 0's parameters and buffers over, and average gradients from now on, among the
+        workers of the process group that is there now."""
+        if dist.get_world_size() > 1:
+            place = next(self.module.parameters()).device
+            self._parallel[0] = DistributedDataParallel(
+                self.module, device_ids=[place] if place.type == "cuda" else None
+            )
+
+
+_replicated: list[Replicated] = []
+
+
+def replicate(module: torch.nn.Module) -> Replicated:
+    """Have a model trained by all workers; those that join get it from the others."""
+    made = Replicated(module)
+    _replicated.append(made)
+    return made
+
+
+def leave_group() -> None:
+    """Have every replicated model let go of the process group."""
+    for model in _replicated:
+        model.leave_group()
+
+
+def join_group() -> None:
+    """Have every replicated model average over the process group that is there now."""
+    for model in _replicated:
+        model.join_group()

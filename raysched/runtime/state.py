@@ -1,0 +1,82 @@
+"""What of a training function lives on when its workers change, saved and shared.
+
+Models that are trained by all workers are told apart: their data-parallel wrapper has them equal
+on all ranks whenever a process group is joined.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any, Protocol
+
+import ray.train
+import torch
+import torch.distributed as dist
+
+from raysched.runtime import broadcast
+from raysched.runtime.parallel import Replicated, group_device
+
+_FILE = "state.pt"
+
+
+class Stateful(Protocol):
+    """A model, an optimizer, a learning rate scheduler ..."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that training changes."""
+
+    def load_state_dict(self, state_dict: Any) -> Any:
+        """Take such a state over."""
+
+
+def restore(stateful: tuple[Stateful, ...]) -> tuple[int, int]:
+    """Load the last boundary; the first epoch to run and the seed of the job's random numbers."""
+    checkpoint = ray.train.get_checkpoint()
+    if checkpoint is None:
+        return 0, integer_from_rank_zero(torch.initial_seed() % 2**31)
+    with checkpoint.as_directory() as directory:
+        saved = torch.load(os.path.join(directory, _FILE), map_location="cpu", weights_only=False)
+    for part, saved_state in zip(stateful, saved["state"], strict=True):
+        _unwrapped(part).load_state_dict(saved_state)
+    return saved["epoch"] + 1, saved["seed"]
+
+
+def save(stateful: tuple[Stateful, ...], seed: int, epoch: int, reported: dict[str, Any]) -> None:
+    """Report a boundary with its checkpoint."""
+    saved = {
+        "epoch": epoch,
+        "seed": seed,
+        "state": [_unwrapped(part).state_dict() for part in stateful],
+    }
+    with tempfile.TemporaryDirectory(prefix="raysched-") as directory:
+        torch.save(saved, os.path.join(directory, _FILE))
+        ray.train.report(reported, checkpoint=ray.train.Checkpoint.from_directory(directory))
+
+
+def share(stateful: tuple[Stateful, ...], epoch: int, seed: int, *, joins: bool) -> tuple[int, int]:
+    """Bring rank 0's state to those that join; the epoch and the seed, as all have them then."""
+    parts = [part for part in stateful if not isinstance(part, Replicated)]
+    device = group_device()
+    if dist.get_rank() == 0:
+        broadcast.send((epoch, seed, [part.state_dict() for part in parts]), device)
+    elif not joins:
+        broadcast.pass_by(device)
+    else:
+        epoch, seed, states = broadcast.receive(device)
+        for part, state in zip(parts, states, strict=True):
+            part.load_state_dict(state)
+    return epoch, seed
+
+
+def integer_from_rank_zero(value: int) -> int:
+    """Rank 0's `value`, on every rank."""
+    tensor = torch.tensor([value], device=group_device())
+    if dist.get_world_size() > 1:
+        dist.broadcast(tensor, 0)
+    return int(tensor)
+
+
+def _unwrapped(part: Stateful) -> Stateful:
+    """A model without its data-parallel wrapper: what is saved fits every number of workers."""
+    return part.module if isinstance(part, Replicated) else part
