@@ -116,6 +116,11 @@ class TorchTrainer(GrantedTrainer):
         """The job's id, once `fit` has submitted it."""
         return self._assignment.job
 
+    @property
+    def _is_joinable(self) -> bool:
+        """Whether workers may join while it trains: what they would miss can be brought to them."""
+        return self.spec.checkpoints and not self.datasets
+
     def fit(self) -> Result:
         """Submit the job, wait for its turn, train, and return Ray's result of the last epoch.
 
@@ -138,7 +143,7 @@ class TorchTrainer(GrantedTrainer):
             gpus_per_worker=self.spec.gpus_per_worker,
             simulated_samples_per_s=self.simulated_samples_per_s,
             checkpoints=self.spec.checkpoints,
-            joinable=self.spec.checkpoints and not self.datasets,
+            joinable=self._is_joinable,
         )
         try:
             result = super().fit()

@@ -1,0 +1,153 @@
+"""Four ways to change the number of workers of one job, each on a real Ray cluster of its own.
+
+In place and by restart are ours, driven by the policy of a live scheduler. Stock Ray Train is
+resized in the two ways that its users have: by its own elasticity, as GPUs become free, and by
+letting the function return and calling `fit` again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.train.torch import TorchConfig
+from ray.train.v2.api.config import RunConfig, ScalingConfig
+from ray.train.v2.torch.torch_trainer import TorchTrainer as StockTorchTrainer
+from ray.util.placement_group import placement_group, remove_placement_group
+
+import raysched
+from benchmarks import resize_training as training
+from raysched.runtime.local import LocalCluster
+
+MONITOR_S = 1.0
+"""Stock Ray Train looks for free GPUs this often here; its default is 60 s."""
+
+PATIENCE_S = 180.0
+POLL_S = 0.25
+
+POLICIES = Path(__file__).parents[1] / "tests" / "real" / "third_party"
+
+
+class Stuck(RuntimeError):
+    """A size was not reached."""
+
+
+class Unjoined(raysched.TorchTrainer):
+    """Resized by restart alone."""
+
+    _is_joinable = False
+
+
+def cluster() -> LocalCluster:
+    """Two servers of two simulated GPUs, on which the policy `sized` is installed."""
+    path = os.pathsep.join(filter(None, [str(POLICIES), os.environ.get("PYTHONPATH", "")]))
+    environment = {
+        "PYTHONPATH": path,
+        "RAYSCHED_SIMULATED_SAMPLES_PER_S": str(training.SAMPLES_PER_S),
+    }
+    return LocalCluster(training=2, inference=0, gpus=2, environment=environment)
+
+
+def by_scheduler(
+    folder: Path,
+    sizes: Sequence[int],
+    epochs: int,
+    trainer: Callable[..., raysched.TorchTrainer],
+    say: Callable[[str], None],
+) -> float:
+    """Train `epochs` on `sizes` in turn, each as soon as the last is reached; its loss."""
+    marks = folder / "marks"
+    marks.mkdir(parents=True)
+    raysched.connect(policy="sized", policy_parameters={"workers": sizes[0]})
+    run = trainer(
+        training.ours,
+        epochs=epochs,
+        workers=(1, 4),
+        batch_size=training.BATCH_SIZE,
+        name=folder.name,
+        checkpoint=folder / "checkpoints",
+        train_loop_config={"marks": str(marks)},
+    )
+    outcome = _InThread(run.fit)
+    for size in sizes:
+        raysched.set_policy("sized", policy_parameters={"workers": size})
+        _until_size(marks, size, outcome)
+        say(f"{folder.name}: {size} workers")
+    result = outcome.result()
+    raysched.stop()
+    return float(result.metrics["loss"])
+
+
+def by_fit_again(folder: Path, sizes: Sequence[int], say: Callable[[str], None]) -> None:
+    """The function returns after two epochs at each size; its driver calls `fit` with the next."""
+    for turn, size in enumerate(sizes):
+        config = {"epochs": 2 * len(sizes), "last_epoch": 2 * turn + 1}
+        _stock_trainer(folder, size, config).fit()  # one name: it goes on where the last one ended
+        say(f"{folder.name}: {size} workers")
+
+
+def by_own_elasticity(folder: Path, say: Callable[[str], None]) -> None:
+    """Stock Ray Train grows from one worker to two and to four as others give GPUs up."""
+    held = [placement_group([{"GPU": 1}]) for _ in range(3)]
+    ray.get([group.ready() for group in held])
+    outcome = _InThread(_stock_trainer(folder, (1, 4), {"epochs": 12}).fit)
+    for size in (1, 2, 4):
+        _until_size(folder / "marks", size, outcome)
+        say(f"{folder.name}: {size} workers")
+        for group in held[:size]:
+            remove_placement_group(group)
+        del held[:size]
+    outcome.result()
+
+
+def _stock_trainer(folder: Path, workers: int | tuple[int, int], config: dict[str, Any]) -> Any:
+    marks = folder / "marks"
+    marks.mkdir(parents=True, exist_ok=True)
+    return StockTorchTrainer(
+        training.stock,
+        train_loop_config={**config, "marks": str(marks)},
+        torch_config=TorchConfig(backend="gloo"),
+        scaling_config=ScalingConfig(
+            num_workers=workers,
+            use_gpu=True,
+            resources_per_worker={"CPU": 1, "GPU": 1},
+            elastic_resize_monitor_interval_s=MONITOR_S,
+        ),
+        run_config=RunConfig(name="run", storage_path=str(folder / "checkpoints")),
+    )
+
+
+class _InThread:
+    """A call under way in a thread of its own."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._future = self._pool.submit(work)
+
+    def check(self) -> None:
+        """Raise what it raised, if it is over."""
+        if self._future.done():
+            self._future.result()
+
+    def result(self) -> Any:
+        """Wait for its end."""
+        with self._pool:
+            return self._future.result()
+
+
+def _until_size(marks: Path, size: int, outcome: _InThread) -> None:
+    """Wait until rank 0 has made a step among so many workers."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        steps = [line for line in training.read(marks) if line.get("rank") == 0]
+        if steps and steps[-1]["workers"] == size:
+            return
+        outcome.check()
+        if time.monotonic() > deadline_s:
+            raise Stuck(f"{size} workers were not reached in {PATIENCE_S:.0f} s")
+        time.sleep(POLL_S)

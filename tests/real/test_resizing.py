@@ -1,0 +1,208 @@
+"""Resizes in place under attack: whoever dies on the way, no completed epoch is lost.
+
+A worker that comes to the rendezvous of a resize looks into a file for what to do there: that is
+how a process dies at that very moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import raysched
+from raysched import api
+from raysched.demo import digits
+from raysched.history import History, JobHistory
+from raysched.journal import Journal
+from raysched.runtime import groups
+
+pytestmark = [pytest.mark.attack, pytest.mark.timeout(400)]
+
+EPOCHS = 60
+PATIENCE_S = 90.0
+SAMPLES_PER_S = "700"
+"""Of one simulated GPU: an epoch takes it 2 s."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scheduler(ray_cluster, tmp_path_factory) -> Iterator[Path]:
+    """A scheduler whose policy gives each job what it is told; its journal."""
+    os.environ["RAYSCHED_SIMULATED_SAMPLES_PER_S"] = SAMPLES_PER_S
+    path = tmp_path_factory.mktemp("scheduler") / "journal.db"
+    api.connect("fifo", "off", journal=path)
+    yield path
+    api.stop()
+    del os.environ["RAYSCHED_SIMULATED_SAMPLES_PER_S"]
+
+
+class Run:
+    """A job under way, and what to do to it."""
+
+    def __init__(self, name: str, folder: Path, epochs: int = EPOCHS) -> None:
+        self.name = name
+        self._blow = folder / "blow.json"
+        trainer = raysched.TorchTrainer(
+            train_under_attack,
+            train_loop_config={"data": digits.load_digits(), "blow": str(self._blow)},
+            name=name,
+            epochs=epochs,
+            workers=(1, 4),
+            batch_size=128,
+            checkpoint=folder,
+        )
+        resize(1)
+        self.handle = raysched.submit(trainer)
+        self.wait(lambda: self.status["epochs_done"] >= 1, "an epoch")
+
+    @property
+    def status(self) -> dict[str, Any]:
+        found = [job for job in api.status()["jobs"] if job["job"] == self.name]
+        return found[0] if found else {"phase": "", "workers": 0, "epochs_done": 0}
+
+    def wait(self, condition: Callable[[], Any], what: str) -> None:
+        give_up_s = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < give_up_s, f"waited in vain for {what}: {self.status}"
+            time.sleep(0.05)
+
+    def trains_on(self, workers: int) -> None:
+        """Wait until it has finished an epoch on so many workers."""
+        self.wait(lambda: self.status["workers"] == workers, f"{workers} workers")
+        epochs = self.status["epochs_done"]
+        self.wait(lambda: self.status["epochs_done"] > epochs, f"an epoch on {workers}")
+        assert self.status["workers"] == workers
+
+    def strike(self, rank: int, pid: int = 0) -> None:
+        """At the rendezvous of the next resize, this rank kills a process, or itself."""
+        self._blow.write_text(json.dumps({"rank": rank, "pid": pid}))
+
+    def was_struck(self) -> bool:
+        return not self._blow.exists()
+
+
+def train_under_attack(config: dict[str, Any]) -> None:
+    """As in the demo, but the rendezvous of a resize may be struck."""
+    from raysched.runtime import process_group
+
+    meet = process_group.join
+
+    def join(rank: int, *place: Any) -> None:
+        strike_at(Path(config["blow"]), rank)
+        meet(rank, *place)
+
+    process_group.join = join  # type: ignore[assignment]
+    digits.train(config)
+
+
+def strike_at(blow: Path, rank: int) -> None:
+    """Kill whom the file names, if it is this rank's to do; only once."""
+    if blow.exists() and json.loads(blow.read_text())["rank"] == rank:
+        pid = json.loads(blow.read_text())["pid"]
+        blow.unlink()
+        os.kill(pid or os.getpid(), signal.SIGKILL)
+
+
+def resize(workers: int) -> None:
+    api.set_policy("sized", "off", policy_parameters={"workers": workers})
+
+
+def place(servers: str) -> None:
+    api.set_policy("sized", "off", policy_parameters={"servers": servers})
+
+
+def processes(title: str) -> list[int]:
+    """Processes of this test session that Ray titled so."""
+    children = psutil.Process().children(recursive=True)
+    return [c.pid for c in children if f"ray::{title}" in " ".join(c.cmdline())]
+
+
+def told_of(path: Path, job: str) -> JobHistory:
+    journal = Journal(path, must_exist=True)
+    try:
+        return History(journal.rows()).jobs[job]
+    finally:
+        journal.close()
+
+
+def nothing_is_left() -> bool:
+    return not groups.existing() and all(
+        server["free"] == server["gpus"] for server in api.status()["servers"]
+    )
+
+
+def test_whoever_dies_in_a_resize_no_completed_epoch_is_lost(scheduler, tmp_path):
+    run = Run("attacked", tmp_path)
+
+    before = set(processes("JobWorker"))
+    resize(2)  # one who is to join dies while it gets warm
+    run.wait(lambda: set(processes("JobWorker")) - before, "one who joins")
+    os.kill((set(processes("JobWorker")) - before).pop(), signal.SIGKILL)
+    run.trains_on(2)
+
+    run.strike(rank=1)  # one who stays dies at the rendezvous
+    resize(3)
+    run.wait(run.was_struck, "the blow")
+    run.trains_on(3)
+
+    run.strike(rank=0)  # and then the one who has the state to share
+    resize(2)
+    run.wait(run.was_struck, "the blow")
+    run.trains_on(2)
+
+    (controller,) = processes("JobController")
+    run.strike(rank=0, pid=controller)
+    resize(3)
+    run.wait(run.was_struck, "the blow")
+    run.trains_on(3)
+
+    known = api.connect().pid
+    run.strike(rank=0, pid=known)
+    resize(1)
+    run.wait(run.was_struck, "the blow")
+    run.wait(lambda: api.connect().pid != known, "a scheduler that came back")
+    run.trains_on(1)
+
+    resize(4)  # asked, and asked otherwise at once
+    resize(1)
+    resize(2)
+    run.trains_on(2)
+
+    assert run.status["epochs_done"] < EPOCHS - 1, "it was over before all of that"
+    api.cancel("attacked")
+    with pytest.raises(Exception, match="cancelled"):
+        run.handle.result(PATIENCE_S)
+    told = told_of(scheduler, "attacked")
+    assert told.counted.run == told.counted.last + 1, "an epoch was lost"
+    assert told.counted.repeated == 0, "a completed epoch was run again"
+    run.wait(nothing_is_left, "free GPUs and no placement group")
+
+
+def test_a_named_server_is_freed_by_those_who_are_there_and_no_others(scheduler, tmp_path):
+    """The first of all workers stands on it, so that the others are numbered anew."""
+    run = Run("moved", tmp_path, epochs=40)
+    place("training-0=1,training-1=2")
+    run.trains_on(3)
+    stay = set(processes("JobWorker"))
+    place("training-1=2")
+    run.trains_on(2)
+    assert set(processes("JobWorker")) < stay, "someone who could stay did not"
+    assert run.status["servers"] == {"training-1": 2}
+    place("training-1=1,training-0=2")  # it grows and shrinks at once
+    run.trains_on(3)
+    told = told_of(scheduler, "moved")
+    assert (told.resizes, told.resizes_in_place, told.losses) == (3, 3, 0)
+    resize(1)
+    run.wait(lambda: run.status["epochs_done"] >= 38, "the last epochs")
+    resize(2)  # may come too late for anyone to join
+    run.handle.result(PATIENCE_S)
+    told = told_of(scheduler, "moved")
+    assert (told.counted.run, told.counted.repeated) == (40, 0)
+    run.wait(nothing_is_left, "free GPUs and no placement group")

@@ -1,0 +1,32 @@
+"""A policy of a third party: every job has the workers, and stands on the servers, that it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from policies.problem import Allocation, Decision, Memory, Problem
+from policies.reason import because
+
+
+@dataclass(frozen=True)
+class Sized:
+    """Gives each job `workers`, on `servers` ("a=2,b=1") where they are named."""
+
+    name: ClassVar[str] = "sized"
+    source: ClassVar[str] = "the tests and benchmarks"
+    default_loaning: ClassVar[str] = "off"
+
+    workers: int = 1
+    servers: str = ""
+    interval_s: float | None = None
+
+    def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
+        """The same for all."""
+        named = dict(part.split("=") for part in self.servers.split(",") if part)
+        servers = {server: int(workers) for server, workers in named.items()} or None
+        workers = sum(servers.values()) if servers else self.workers
+        why = because("{workers} workers, as told", workers=workers)
+        return Decision(
+            {job: Allocation(workers, why, servers=servers) for job in problem.jobs.ids}
+        ), memory
