@@ -20,9 +20,11 @@ import pytest
 import raysched
 from raysched import api
 from raysched.demo import digits
+from raysched.events import InferenceConfigured
 from raysched.history import History, JobHistory
 from raysched.journal import Journal
-from raysched.runtime import groups
+from raysched.runtime import groups, link
+from tests.real.scripted_lender import ScriptedLender
 
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(400)]
 
@@ -111,11 +113,15 @@ def strike_at(blow: Path, rank: int) -> None:
 
 
 def resize(workers: int) -> None:
-    api.set_policy("sized", "off", policy_parameters={"workers": workers})
+    api.set_policy("sized", loaning(), policy_parameters={"workers": workers})
 
 
 def place(servers: str) -> None:
-    api.set_policy("sized", "off", policy_parameters={"servers": servers})
+    api.set_policy("sized", loaning(), policy_parameters={"servers": servers})
+
+
+def loaning() -> str:
+    return str(api.status()["loaning"])
 
 
 def processes(title: str) -> list[int]:
@@ -206,3 +212,34 @@ def test_a_named_server_is_freed_by_those_who_are_there_and_no_others(scheduler,
     told = told_of(scheduler, "moved")
     assert (told.counted.run, told.counted.repeated) == (40, 0)
     run.wait(nothing_is_left, "free GPUs and no placement group")
+
+
+def test_a_reclaim_while_a_job_grows_onto_the_server(scheduler, tmp_path):
+    lender = ScriptedLender(tmp_path)
+    lender.demand(1.0)
+    event = InferenceConfigured(0.0, "scripted", 1, server_rps=10.0, refill_s=0.5)
+    link.call("configure_inference", event, lender)
+    run = Run("lent", tmp_path, epochs=25)
+    lending = {"smooth_s": 1.0, "hold_leads": 0.1}
+    api.set_policy("sized", "aryl", loaning_parameters=lending)
+    run.wait(lambda: on_loan("open"), "a server on loan")
+    (server,) = on_loan("open")
+
+    before = set(processes("JobWorker"))
+    place(f"training-0=2,{server}=1")
+    run.wait(lambda: set(processes("JobWorker")) - before, "those who join")
+    lender.demand(19.0)  # while they get warm
+    run.wait(lambda: not on_loan("open"), "the reclaim")
+    run.wait(lambda: not on_loan("reclaiming"), "the server to be free")
+    assert server not in run.status["servers"]
+    place("training-0=2")
+    run.trains_on(2)
+    run.handle.result(PATIENCE_S)
+    told = told_of(scheduler, "lent")
+    assert (told.counted.run, told.counted.repeated, told.losses) == (25, 0, 0)
+    api.set_policy("sized", "off")
+    run.wait(nothing_is_left, "free GPUs and no placement group")
+
+
+def on_loan(state: str) -> list[str]:
+    return [server["server"] for server in api.status()["servers"] if server["loan"] == state]
