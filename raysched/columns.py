@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from policies.problem import Curves, Floats, Ints, Jobs, Servers
 from raysched.performance import predicted_epoch_s, seen_epoch_s
+from raysched.profile import Profile, Ring
 from raysched.state import Job, State
 
 _DESCRIBED = {
@@ -80,9 +81,10 @@ def servers_of(state: State) -> Servers:
 
 @dataclass(slots=True)
 class _Curve:
-    """Of one job and its batch sizes, and the measured epochs that it rests on."""
+    """Of one job and its batch sizes, and the measured epochs and profile that it rests on."""
 
     seen_s: Mapping[int, Mapping[int, float]]  # by batch size and workers
+    profile: tuple[Profile, Ring] | None
     epoch_s: Floats  # [batch sizes, sizes]
     batch_sizes: tuple[int, ...]
 
@@ -142,11 +144,15 @@ class JobColumns:
                 self._columns[name][rows] = column
 
     def _note_curve(self, row: int, job: Job, state: State) -> None:
-        """Predict a job's epochs again where others were measured since."""
+        """Predict a job's epochs again where others were measured since, or its model profiled."""
         known, seen_s = self._curves[row], seen_epoch_s(job.spec, job.times, state.history)
-        if seen_s != known.seen_s:
+        profile = state.profile(job.spec) if state.profiles else None
+        rests_on = None if profile is None else (profile, state.ring)
+        if seen_s != known.seen_s or rests_on != known.profile:
             known.seen_s = {batch: dict(by_workers) for batch, by_workers in seen_s.items()}
-            known.epoch_s = predicted_epoch_s(job.spec, job.times, state.history)
+            known.profile = rests_on
+            profiled_s = state.profiled_s(job.spec)
+            known.epoch_s = predicted_epoch_s(job.spec, job.times, state.history, profiled_s)
             self._learned.add(row)
 
     def _append(self, job: Job) -> int:
@@ -161,7 +167,7 @@ class JobColumns:
         self._row_of[job.id] = row
         self._ids.append(job.id)
         self._gpu_types.append(job.spec.gpu_type)
-        self._curves.append(_Curve({}, np.zeros((0, 0)), job.spec.admissible))
+        self._curves.append(_Curve({}, None, np.zeros((0, 0)), job.spec.admissible))
         return row
 
     def _remove(self, job_id: str) -> None:

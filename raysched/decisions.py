@@ -75,7 +75,7 @@ def apply(
         before = dict(job.target), job.batch_size
         actions += grants.want(state, job, placed.servers, placed.shortfall or reason)
         if (allocation := decision.allocations.get(job.id)) is not None:
-            actions += grants.set_batch_size(job, allocation)
+            actions += grants.set_batch_size(state, job, allocation)
         if (job.target, job.batch_size) != before:
             changed.append(job.id)
     _note_promises(asked)

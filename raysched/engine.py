@@ -17,8 +17,9 @@ from raysched.columns import JobColumns, ServerColumns
 from raysched.events import Event
 from raysched.ledger import Account
 from raysched.performance import EpochTimes, shape_of
+from raysched.profile import Ring
 from raysched.standing import Standing
-from raysched.state import Job, Server, Setting, State
+from raysched.state import Job, Server, Setting, State, model_of
 
 LoadPolicy: TypeAlias = Callable[[str, Mapping[str, Any]], Policy]
 """A policy by name and parameters: `policies.registry.load`."""
@@ -37,6 +38,7 @@ _KEEPS_SERVERS = frozenset(
         events.WorkersStarted,
         events.OfferReady,
         events.WorkersResized,
+        events.JobProfiled,
         events.EpochFinished,
         events.WorkersStopped,
         events.GpusFreed,
@@ -56,6 +58,7 @@ _FREES_NOTHING = frozenset(
         events.WorkersStarted,
         events.OfferReady,
         events.WorkersResized,
+        events.JobProfiled,
         events.EpochFinished,
         events.WorkersStopped,
         events.JobEnded,
@@ -87,6 +90,7 @@ class Engine:
             events.WorkersStarted: self._workers_started,
             events.OfferReady: self._offer_ready,
             events.WorkersResized: self._workers_resized,
+            events.JobProfiled: self._job_profiled,
             events.EpochFinished: self._epoch_finished,
             events.WorkersStopped: self._workers_stopped,
             events.GpusFreed: self._gpus_freed,
@@ -192,7 +196,7 @@ class Engine:
     def _grant_taken(self, event: events.GrantTaken) -> list[Action]:
         job = self.state.live.get(event.job)
         if job is not None:
-            grants.take(job, event.grant)
+            grants.take(self.state, job, event.grant)
         return []
 
     def _workers_started(self, event: events.WorkersStarted) -> list[Action]:
@@ -218,6 +222,20 @@ class Engine:
     def _workers_resized(self, event: events.WorkersResized) -> list[Action]:
         job = self.state.live.get(event.job)
         return [] if job is None else grants.resize_in_place(self.state, job, event.grant)
+
+    def _job_profiled(self, event: events.JobProfiled) -> list[Action]:
+        state, job = self.state, self.state.live.get(event.job)
+        if job is None or job.running is None or job.running.grant != event.grant:
+            return []
+        profile = event.profile.at_rate(state.rate(job))
+        state.profiles.setdefault(model_of(job.spec), {})[state.gpu_type(job)] = profile
+        for workers, by_bytes in event.all_reduce_s.items():
+            state.all_reduce_s.setdefault(workers, {}).update(by_bytes)
+        if event.all_reduce_s:
+            state.ring = Ring.fitted(state.all_reduce_s)
+        self._touch(state.live)
+        triggers.policy_due(state, f"{job.id} was profiled")
+        return []
 
     def _epoch_finished(self, event: events.EpochFinished) -> list[Action]:
         job = self.state.live.get(event.job)

@@ -16,6 +16,7 @@ from pydantic import Field
 from loaning.problem import LoanDecision
 from policies.problem import Decision
 from raysched.jobs import JobSpec
+from raysched.profile import Profile
 
 Placement: TypeAlias = Mapping[str, int]
 """Server id -> workers of one job there."""
@@ -114,6 +115,21 @@ class WorkersResized:
     job: str
     grant: int
     kind: Literal["workers_resized"] = "workers_resized"
+
+
+@dataclass(frozen=True, slots=True)
+class JobProfiled:
+    """The first workers of an unknown model measured a few steps before they trained.
+
+    `all_reduce_s` by workers and bytes, where these were not known of the cluster yet.
+    """
+
+    at_s: float
+    job: str
+    grant: int
+    profile: Profile
+    all_reduce_s: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
+    kind: Literal["job_profiled"] = "job_profiled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +328,7 @@ Event: TypeAlias = Annotated[
     | WorkersStarted
     | OfferReady
     | WorkersResized
+    | JobProfiled
     | EpochFinished
     | WorkersStopped
     | GpusFreed

@@ -33,7 +33,7 @@ def want(state: State, job: Job, servers: Mapping[str, int], reason: Reason) -> 
     return actions
 
 
-def set_batch_size(job: Job, allocation: Allocation) -> list[Action]:
+def set_batch_size(state: State, job: Job, allocation: Allocation) -> list[Action]:
     """Have a job run with the global batch that a policy chose, if it is one of the job's own, and
     with its smallest one where the workers that it shall have cannot hold the batch.
 
@@ -43,7 +43,7 @@ def set_batch_size(job: Job, allocation: Allocation) -> list[Action]:
     batch_size = allocation.batch_size
     if batch_size not in job.spec.admissible:
         batch_size = job.batch_size
-    batch_size = _held_by(job, batch_size, job.workers)
+    batch_size = _held_by(state, job, batch_size, job.workers)
     if batch_size == job.batch_size:
         return []
     job.batch_size = batch_size
@@ -69,11 +69,12 @@ def settle(state: State, freed: str | None = None) -> list[Action]:
     return actions
 
 
-def take(job: Job, grant: int) -> None:
-    """A job without workers picks its offer up."""
+def take(state: State, job: Job, grant: int) -> None:
+    """A job without workers picks its offer up; its first ones may have to profile it."""
     if job.offer is not None and job.offer.grant == grant and job.running is None:
         job.running, job.offer, job.phase = job.offer, None, "starting"
         job.joinable = job.in_place = False
+        job.profiling = state.to_profile(job) if job.profiling is None else ()
 
 
 def withdraw(state: State, job: Job) -> list[Action]:
@@ -109,7 +110,7 @@ def reach_boundary(state: State, job: Job) -> list[Action]:
     if (
         running is not None
         and running.batch_size != batch_size
-        and job.spec.fits(batch_size, running.workers)
+        and state.fits(job, batch_size, running.workers)
     ):
         job.running = replace(running, batch_size=batch_size)
     if job.offer is None and _stands_on_reclaimed(state, job):
@@ -209,13 +210,13 @@ def _offer_again(state: State, job: Job, lost: Grant) -> list[Action]:
 
 
 def _grant(state: State, job: Job, servers: Mapping[str, int]) -> Grant:
-    batch_size = _held_by(job, job.batch_size, sum(servers.values()))
+    batch_size = _held_by(state, job, job.batch_size, sum(servers.values()))
     return Grant(state.next_grant(), job.id, dict(servers), batch_size)
 
 
-def _held_by(job: Job, batch_size: int, workers: int) -> int:
+def _held_by(state: State, job: Job, batch_size: int, workers: int) -> int:
     """This batch size, or the job's smallest one where so many workers cannot hold it."""
-    if not workers or job.spec.fits(batch_size, workers):
+    if not workers or state.fits(job, batch_size, workers):
         return batch_size
     return job.spec.admissible[0]
 

@@ -1,7 +1,8 @@
 """How long an epoch takes by number of workers: measured where it was seen, predicted elsewhere.
 
 Sources, best first (ruling 11): what this job reported, what earlier jobs of the same name and
-shape reported, at sizes that neither saw its profile, the user's `expected`, a stated prior.
+shape reported, at sizes that neither saw its profile (told with the job, or else measured), the
+user's `expected`, a stated prior.
 
 Curves are those of GPUs of rate 1, whatever GPUs the epochs were measured on.
 """
@@ -19,6 +20,9 @@ from raysched.jobs import JobSpec
 
 PRIOR_EPOCH_S = 60.0
 """An epoch on the minimum number of workers of a job of which nothing is known."""
+
+OWN, EARLIER, PRIOR = "its own epochs", "earlier jobs like it", "a prior: nothing is known of it"
+"""Of what `source` says."""
 
 SMOOTHING = 0.5
 """Weight of the newest report in the running mean of one size."""
@@ -61,14 +65,18 @@ def seen_epoch_s(
 
 
 def predicted_epoch_s(
-    spec: JobSpec, own: Mapping[int, EpochTimes], history: Mapping[str, EpochTimes]
+    spec: JobSpec,
+    own: Mapping[int, EpochTimes],
+    history: Mapping[str, EpochTimes],
+    profiled: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """[batch sizes, max - min + 1] seconds of an epoch on min … max workers, by admissible batch.
 
-    `own`: what the job itself reported, by batch size. Seen sizes as measured; others from the
-    profile, or from `serial + parallel / workers` fitted to the seen ones (with a single seen size
-    `serial` is 0: linear scaling, as in 004 §5). Without a profile a batch size that was never seen
-    is taken to run like the nearest one that was. inf: the batch does not fit.
+    `own`: what the job itself reported, by batch size. `profiled`: by the measured profile of its
+    model. Seen sizes as measured; others from the profile, or from `serial + parallel / workers`
+    fitted to the seen ones (with a single seen size `serial` is 0: linear scaling, as in 004 §5).
+    Without a profile a batch size that was never seen is taken to run like the nearest one that
+    was. inf: the batch does not fit.
     """
     seen = seen_epoch_s(spec, own, history)
     if spec.profile_epoch_s is not None:
@@ -79,7 +87,30 @@ def predicted_epoch_s(
         return np.stack([_with_seen(row, spec, seen[batch]) for row, batch in known])
     known_batches = [batch for batch in spec.admissible if seen[batch]] or [spec.batch_size]
     nearest = [min(known_batches, key=lambda b: abs(b - batch)) for batch in spec.admissible]
-    return np.stack([_without_profile(spec, seen[batch]) for batch in nearest])
+    if profiled is None:
+        return np.stack([_without_profile(spec, seen[batch]) for batch in nearest])
+    row_of = dict(zip(spec.admissible, profiled, strict=True))
+    over = [_over(row_of[near], spec, seen[near]) for near in nearest]
+    known = zip(profiled * np.stack(over), spec.admissible, strict=True)
+    return np.stack([_with_seen(row, spec, seen[batch]) for row, batch in known])
+
+
+def source(
+    spec: JobSpec,
+    own: Mapping[int, EpochTimes],
+    history: Mapping[str, EpochTimes],
+    profiled: bool,
+) -> str:
+    """What the prediction of a size that was not measured rests on, in words."""
+    earlier = any(_seen(spec, batch, {}, history) for batch in spec.admissible)
+    reports = OWN if own else EARLIER if earlier else ""
+    if spec.profile_epoch_s is not None:
+        return "the profile that it came with"
+    if profiled:
+        return "its profile" + (f", corrected by {reports}" if reports else "")
+    if reports:
+        return reports
+    return "what its user expects" if spec.expected_s is not None else PRIOR
 
 
 def _seen(
@@ -89,6 +120,19 @@ def _seen(
     if batch in own:
         return own[batch].mean_s
     return history.get(shape_of(spec, batch), EpochTimes()).mean_s
+
+
+def _over(
+    profiled: NDArray[np.float64], spec: JobSpec, seen: Mapping[int, float]
+) -> NDArray[np.float64]:
+    """[sizes] By how much epochs took longer than profiled: the ratio at the sizes that were seen,
+    linear between these, and beyond them that of the nearest."""
+    sizes = np.arange(spec.min_workers, spec.max_workers + 1)
+    known = dict(zip(sizes.tolist(), profiled.tolist(), strict=True))
+    ratio = {n: seen[n] / known[n] for n in sorted(seen) if known.get(n, np.inf) < np.inf}
+    if not ratio:
+        return np.ones(len(sizes))
+    return np.asarray(np.interp(sizes, list(ratio), list(ratio.values())))
 
 
 def _without_profile(spec: JobSpec, seen: Mapping[int, float]) -> NDArray[np.float64]:

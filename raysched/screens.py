@@ -45,7 +45,8 @@ def show_explanation(explained: dict[str, Any]) -> None:
         console.print(explained["error"], style="red", markup=False)
     table = Table("workers", "epoch", "to the end", "known from")
     for workers, epoch_s in explained["epoch_s"].items():
-        seen = "measured" if int(workers) in explained["measured_at"] else "predicted"
+        measured = int(workers) in explained["measured_at"]
+        seen = "measured" if measured else explained["predicted_from"]
         left_s = explained["remaining_s"][workers]
         table.add_row(str(workers), f"{epoch_s:.2f} s", f"{left_s:.0f} s", seen)
     console.print(table)

@@ -71,7 +71,7 @@ class Standing:
                 self._use(before, -1)
             job = state.live.get(job_id)
             if job is not None:
-                self.of[job_id] = stand = _stand(job, servers, self._column)
+                self.of[job_id] = stand = _stand(state, job, servers, self._column)
                 self._use(stand, 1)
         self._touched.clear()
 
@@ -115,7 +115,7 @@ def _placed(stands: Sequence[Stand], servers: int) -> Ints:
     return placed
 
 
-def _stand(job: Job, servers: Servers, column: Mapping[str, int]) -> Stand:
+def _stand(state: State, job: Job, servers: Servers, column: Mapping[str, int]) -> Stand:
     target = job.target
     usable = all(server in column for server in target)
     types = {servers.gpu_type[column[server]] for server in target} if usable else set()
@@ -124,7 +124,7 @@ def _stand(job: Job, servers: Servers, column: Mapping[str, int]) -> Stand:
     suits = job.spec.mixes_gpus or one_type
     settled = job.wanted is None and job.phase != "leaving" and not job.trained
     workers = job.workers
-    if workers and not job.spec.fits(job.batch_size, workers):
+    if workers and not state.fits(job, job.batch_size, workers):
         settled = False  # its batch has to change
     return Stand(
         columns=[column[server] for server in target if server in column],

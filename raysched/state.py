@@ -15,7 +15,8 @@ from raysched.actions import Grant
 from raysched.events import InferenceConfigured, Pool
 from raysched.jobs import JobSpec
 from raysched.ledger import Ledger
-from raysched.performance import EpochTimes, predicted_epoch_s, rate_of
+from raysched.performance import PRIOR, EpochTimes, predicted_epoch_s, rate_of, source
+from raysched.profile import Profile, Ring, epoch_s, to_measure
 
 Phase: TypeAlias = Literal["queued", "starting", "running", "leaving", "ended"]
 """queued: no workers, `offer` may wait to be picked up. starting: picked up, workers on their way.
@@ -25,6 +26,9 @@ Loan: TypeAlias = Literal["none", "opening", "open", "reclaiming", "closing"]
 """Of an inference server. Training may use it while `open`; while `reclaiming` it only leaves."""
 
 KEPT_ENDED = 1000
+
+SHORT_S = 300.0
+"""A job that is known to take less on its minimum is not profiled: too little would be gained."""
 
 Outcome: TypeAlias = Literal["", "finished", "failed", "cancelled", "rejected"]
 
@@ -63,6 +67,9 @@ class Job:
     attained_gpu_s: float = 0.0
     times: dict[int, EpochTimes] = field(default_factory=dict)
     """What its epochs took, by global batch size."""
+    profiling: tuple[int, ...] | None = None
+    """Local batches for which its workers measure a step before they train: on its first grant
+    where its model is unknown. None: no workers yet."""
     promise: Promise | None = None
     """The plan that was promised when the job was admitted."""
     inherited: bool = False
@@ -165,6 +172,11 @@ class State:
     policy: Setting = field(default_factory=lambda: Setting("fifo"))
     loaning: Setting = field(default_factory=lambda: Setting("off"))
     history: dict[str, EpochTimes] = field(default_factory=dict)
+    profiles: dict[str, dict[str, Profile]] = field(default_factory=dict)
+    """By model and GPU type, as they would be on GPUs of rate 1."""
+    all_reduce_s: dict[int, dict[int, float]] = field(default_factory=dict)
+    """Measured seconds of an all-reduce by workers and bytes; `ring` is fitted to them."""
+    ring: Ring = field(default_factory=Ring)
     restart_s: float = 0.0
     """Measured seconds from a grant's pick-up to training: a running mean."""
     resize_s: float = 0.0
@@ -218,9 +230,56 @@ class State:
 
     def curve(self, job: Job, batch_size: int) -> NDArray[np.float64]:
         """Predicted seconds of an epoch of a job on min … max workers, on GPUs of rate 1."""
-        curves = predicted_epoch_s(job.spec, job.times, self.history)
+        curves = predicted_epoch_s(job.spec, job.times, self.history, self.profiled_s(job.spec))
         of_batch: NDArray[np.float64] = curves[job.spec.admissible.index(batch_size)]
         return of_batch
+
+    def profile(self, spec: JobSpec) -> Profile | None:
+        """Of a job's model, on the GPUs that the job asks for where it was measured there."""
+        by_type = self.profiles.get(model_of(spec))
+        if not by_type:
+            return None
+        return by_type.get(spec.gpu_type) or next(iter(by_type.values()))
+
+    def profiled_s(self, spec: JobSpec) -> NDArray[np.float64] | None:
+        """[batch sizes, sizes] Seconds of an epoch by the profile of a job's model, if known."""
+        profile = self.profile(spec)
+        return None if profile is None else epoch_s(spec, profile, self.ring)
+
+    def source(self, job: Job) -> str:
+        """What the prediction of a job's epochs rests on, in words."""
+        return source(job.spec, job.times, self.history, self.profile(job.spec) is not None)
+
+    def fits(self, job: Job, batch_size: int, workers: int) -> bool:
+        """Whether a batch size of its own can run on so many workers, as far as is known."""
+        if not job.spec.fits(batch_size, workers):
+            return False
+        profile = self.profile(job.spec) if self.profiles else None
+        return (
+            profile is None
+            or batch_size == job.spec.admissible[0]
+            or profile.fits(batch_size, workers)
+        )
+
+    def to_profile(self, job: Job) -> tuple[int, ...]:
+        """Local batches for which the workers that a job has got now are to measure a step.
+
+        None where its model is known on these GPUs, by a profile or by its user, and where the job
+        is known to be short.
+        """
+        known = self.profiles.get(model_of(job.spec), {})
+        if job.spec.profile_epoch_s is not None or self.gpu_type(job) in known:
+            return ()
+        if self.source(job) != PRIOR:
+            expected_s = job.spec.epochs * float(self.curve(job, job.batch_size)[0])
+            if expected_s < SHORT_S:
+                return ()
+        return to_measure(job.spec)
+
+    def gpu_type(self, job: Job) -> str:
+        """Of the GPUs that a job's workers stand on: where they differ, all of them."""
+        known = {self.servers[s].gpu_type for s in job.standing if s in self.servers}
+        return "+".join(sorted(known))
 
     def next_grant(self) -> int:
         """A fresh grant id."""
@@ -233,6 +292,11 @@ class State:
         for job in self.live_jobs():
             _check_books(self, job)
             _check_gang(job)
+
+
+def model_of(spec: JobSpec) -> str:
+    """Jobs with the same name and worker size are taken to train the same model."""
+    return f"{spec.name}/gpus={spec.gpus_per_worker}"
 
 
 def _check_books(state: State, job: Job) -> None:

@@ -50,7 +50,7 @@ def explain(state: State, job: Job, now_s: float) -> dict[str, Any]:
     epoch_s = state.curve(job, job.batch_size) / state.rate(job)
     sizes = range(job.spec.min_workers, job.spec.max_workers + 1)
     known = zip(sizes, epoch_s.tolist(), strict=True)
-    seconds = {n: s for n, s in known if job.spec.fits(job.batch_size, n)}
+    seconds = {n: s for n, s in known if state.fits(job, job.batch_size, n)}
     left = job.spec.epochs - job.epochs_done
     measured = job.times.get(job.batch_size)
     return {
@@ -62,6 +62,7 @@ def explain(state: State, job: Job, now_s: float) -> dict[str, Any]:
         "epoch_s": {n: round(s, 3) for n, s in seconds.items()},
         "batch_size": job.batch_size,
         "measured_at": sorted(measured.mean_s) if measured else [],
+        "predicted_from": state.source(job),
         "remaining_s": {n: round(s * left, 1) for n, s in seconds.items()},
         "waits_for_gpus": _missing_gpus(state, job),
     }

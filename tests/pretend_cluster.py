@@ -6,6 +6,7 @@ It keeps its own books of who really uses what, apart from the engine's ledger.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from raysched.events import (
     GrantTaken,
     InferenceConfigured,
     JobEnded,
+    JobProfiled,
     JobSubmitted,
     LoanClosed,
     LoanOpened,
@@ -45,6 +47,7 @@ from raysched.events import (
     WorkersStopped,
 )
 from raysched.jobs import JobSpec
+from raysched.profile import Profile
 from raysched.questions import Question, question
 
 GPUS = 4
@@ -187,6 +190,15 @@ class PretendCluster:
             used[server] = max(used.get(server, 0), workers * gpus)
         self._check_physics()
         self.tell(OfferReady(self.now_s, job, record.offer.grant))
+
+    def profile(
+        self, job: str, measured: Profile, all_reduce_s: Mapping[int, Mapping[int, float]]
+    ) -> None:
+        """The workers of a job have measured steps of it, and maybe all-reduces."""
+        record = self.engine.state.jobs[job]
+        if record.running is not None:
+            grant = record.running.grant
+            self.tell(JobProfiled(self.now_s, job, grant, measured, all_reduce_s))
 
     def finish_epoch(self, job: str) -> None:
         """A running job reaches a boundary; if it is told to leave, its workers stop."""

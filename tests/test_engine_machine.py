@@ -22,6 +22,7 @@ from policies import registry as policy_registry
 from raysched import codec
 from raysched.engine import Engine
 from raysched.journal import Entry, Journal
+from raysched.profile import Profile
 from raysched.replay import recover, replay
 from tests.pretend_cluster import PretendCluster, spec
 
@@ -40,8 +41,16 @@ wishes = st.sampled_from(
     ]
 )
 
+profiles = st.builds(
+    Profile,
+    st.sampled_from([64, 1000]),
+    st.just(1 << 22),
+    st.dictionaries(st.sampled_from([8, 64]), st.sampled_from([0.1, 0.5]), min_size=1),
+    st.sampled_from([None, 20, 64]),
+)
 
-def profile(workers):
+
+def told(workers):
     """Larger batches are faster on more workers; the largest does not fit on fewer than three."""
     sizes = range(workers[0], workers[1] + 1)
     by_batch = [
@@ -84,16 +93,17 @@ class Brain(RuleBasedStateMachine):
         deadline_s=st.sampled_from([None, None, 60.0, 400.0, 3000.0]),
         wish=wishes,
         joinable=st.booleans(),
+        profiled=st.booleans(),
     )
-    def submit(self, size, gpus, epochs, deadline_s, wish, joinable):
+    def submit(self, size, gpus, epochs, deadline_s, wish, joinable, profiled):
         self.submitted += 1
         if joinable:
             self.cluster.joinable.add(f"j{self.submitted}")
         least, more = size
         more = more if wish.get("checkpoints", True) else 0
         workers = (min(least, 4 // gpus), min(least, 4 // gpus) + more)
-        if "batch_sizes" in wish:
-            wish = {**wish, "profile_epoch_s": profile(workers)}
+        if profiled and "batch_sizes" in wish:
+            wish = {**wish, "profile_epoch_s": told(workers)}
         asked = spec(workers=workers, gpus=gpus, epochs=epochs, deadline_s=deadline_s, **wish)
         self.cluster.submit(f"j{self.submitted}", asked)
 
@@ -105,6 +115,11 @@ class Brain(RuleBasedStateMachine):
     def pick_up(self, index):
         if (job := self.live(index)) is not None:
             self.cluster.pick_up(job)
+
+    @rule(index=jobs, measured=profiles, workers=st.integers(2, 4))
+    def profile(self, index, measured, workers):
+        if (job := self.live(index)) is not None:
+            self.cluster.profile(job, measured, {workers: {1 << 20: 0.01}})
 
     @rule(index=jobs)
     def warm(self, index):
