@@ -22,7 +22,7 @@ from policies.problem import (
     Servers,
 )
 from policies.reason import Reason, because
-from raysched import grants, promises
+from raysched import grants, promises, resizing
 from raysched.actions import Action, Reject
 from raysched.columns import servers_of
 from raysched.placement import place
@@ -102,7 +102,8 @@ def _placements(
     state: State, servers: Servers, standing: Standing, asked: Asked
 ) -> list[tuple[Job, Placed, Reason]]:
     """Workers on servers: for jobs with a promise to keep, then for every job that the policy
-    allocated and that has epochs left, but not for those that stay as they are."""
+    allocated and that has epochs left, but not for those that stay as they are. Growth that does
+    not pay for the resize is left out."""
     apart = promises.inherited(state)
     held = _place_promised(state, servers, apart)
     free_gpus = standing.free_gpus(servers)
@@ -110,7 +111,8 @@ def _placements(
         gpus = job.spec.gpus_per_worker
         free_gpus += gpus * workers_on(job.target, servers)
         free_gpus -= gpus * workers_on(held[job.id].servers, servers)
-    stay, moved = _sifted(standing, asked, not (free_gpus < 0).any())
+    stay, changes = _sifted(standing, asked, not (free_gpus < 0).any())
+    moved = resizing.worthwhile(state, changes)
     # Those that wait and go on waiting need no place: most of a long queue.
     wanted = [
         _wanted(state, job, allocation)
