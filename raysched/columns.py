@@ -146,12 +146,12 @@ class JobColumns:
     def _note_curve(self, row: int, job: Job, state: State) -> None:
         """Predict a job's epochs again where others were measured since, or its model profiled."""
         known, seen_s = self._curves[row], seen_epoch_s(job.spec, job.times, state.history)
-        profile = state.profile(job.spec) if state.profiles else None
-        rests_on = None if profile is None else (profile, state.ring)
+        profile = state.profiles.of(job.spec)
+        rests_on = None if profile is None else (profile, state.profiles.ring)
         if seen_s != known.seen_s or rests_on != known.profile:
             known.seen_s = {batch: dict(by_workers) for batch, by_workers in seen_s.items()}
             known.profile = rests_on
-            profiled_s = state.profiled_s(job.spec)
+            profiled_s = state.profiles.epoch_s(job.spec)
             known.epoch_s = predicted_epoch_s(job.spec, job.times, state.history, profiled_s)
             self._learned.add(row)
 

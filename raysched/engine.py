@@ -17,9 +17,8 @@ from raysched.columns import JobColumns, ServerColumns
 from raysched.events import Event
 from raysched.ledger import Account
 from raysched.performance import EpochTimes, shape_of
-from raysched.profile import Ring
 from raysched.standing import Standing
-from raysched.state import Job, Server, Setting, State, model_of
+from raysched.state import Job, Server, Setting, State
 
 LoadPolicy: TypeAlias = Callable[[str, Mapping[str, Any]], Policy]
 """A policy by name and parameters: `policies.registry.load`."""
@@ -228,11 +227,7 @@ class Engine:
         if job is None or job.running is None or job.running.grant != event.grant:
             return []
         profile = event.profile.at_rate(state.rate(job))
-        state.profiles.setdefault(model_of(job.spec), {})[state.gpu_type(job)] = profile
-        for workers, by_bytes in event.all_reduce_s.items():
-            state.all_reduce_s.setdefault(workers, {}).update(by_bytes)
-        if event.all_reduce_s:
-            state.ring = Ring.fitted(state.all_reduce_s)
+        state.profiles.take(job.spec, state.gpu_type(job), profile, event.all_reduce_s)
         self._touch(state.live)
         triggers.policy_due(state, f"{job.id} was profiled")
         return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,60 @@ class Ring:
         """Of an all-reduce of so many bytes on each of these numbers of workers."""
         messages = 2 * (workers - 1)
         return np.asarray(messages * (self.latency_s + self.s_per_byte * size_bytes / workers))
+
+
+@dataclass(slots=True)
+class Profiles:
+    """What was measured on this cluster: of models, and of its network."""
+
+    by_model: dict[str, dict[str, Profile]] = field(default_factory=dict)
+    """By model and GPU type, as it would be on GPUs of rate 1."""
+    all_reduce_s: dict[int, dict[int, float]] = field(default_factory=dict)
+    """Seconds of an all-reduce by workers and bytes."""
+    ring: Ring = field(default_factory=Ring)
+    """Fitted to them."""
+
+    def take(
+        self,
+        spec: JobSpec,
+        gpu_type: str,
+        profile: Profile,
+        all_reduce_s: Mapping[int, Mapping[int, float]],
+    ) -> None:
+        """Take in what a job's workers measured, seconds of steps as on GPUs of rate 1."""
+        self.by_model.setdefault(model_of(spec), {})[gpu_type] = profile
+        for workers, by_bytes in all_reduce_s.items():
+            self.all_reduce_s.setdefault(workers, {}).update(by_bytes)
+        self.ring = Ring.fitted(self.all_reduce_s)
+
+    def knows(self, spec: JobSpec, gpu_type: str) -> bool:
+        """Whether a job's model was measured on GPUs of this type."""
+        return gpu_type in self.by_model.get(model_of(spec), {})
+
+    def of(self, spec: JobSpec) -> Profile | None:
+        """That of a job's model, on the GPUs that the job asks for where it was measured there."""
+        by_type = self.by_model.get(model_of(spec)) if self.by_model else None
+        if not by_type:
+            return None
+        return by_type.get(spec.gpu_type) or next(iter(by_type.values()))
+
+    def epoch_s(self, spec: JobSpec) -> Floats | None:
+        """[batch sizes, sizes] Predicted seconds of an epoch of a job, if its model is known."""
+        profile = self.of(spec)
+        return None if profile is None else epoch_s(spec, profile, self.ring)
+
+    def fits(self, spec: JobSpec, batch_size: int, workers: int) -> bool:
+        """Whether a batch size of a job can run on so many workers, as far as is known; the
+        smallest one is taken to, as anywhere (`JobSpec`)."""
+        profile = self.of(spec)
+        return (
+            profile is None or batch_size == spec.admissible[0] or profile.fits(batch_size, workers)
+        )
+
+
+def model_of(spec: JobSpec) -> str:
+    """Jobs with the same name and worker size are taken to train the same model."""
+    return f"{spec.name}/gpus={spec.gpus_per_worker}"
 
 
 def epoch_s(spec: JobSpec, profile: Profile, ring: Ring) -> Floats:

@@ -25,11 +25,12 @@ Changes: TypeAlias = Sequence[tuple[Job, Allocation]]
 def worthwhile(state: State, changes: Changes) -> Changes:
     """The changes with growth that does not pay left out: the job is to keep its workers.
 
-    Growth pays where the epochs that are left after the next boundary get shorter by more than
-    `state.restart_s` together, as they are predicted. Of a job that nothing is known of, and while
-    no resize was measured, all growth pays.
+    Growth pays where the epochs that are left after the next boundary are predicted to get shorter
+    by more, together, than resizes were measured to cost: in place where workers can join the
+    job's, else a restart. Of a job that nothing is known of, and while none was measured, all
+    growth pays.
     """
-    if not state.restart_s:
+    if not state.restart_s and not state.resize_s:
         return changes
     kept = [_kept(state, job, allocation) for job, allocation in changes]
     if not any(kept) or _given_gpus(changes, kept) > 0:
@@ -53,13 +54,14 @@ def _kept(state: State, job: Job, allocation: Allocation) -> Allocation | None:
     now, more = job.workers_now, min(allocation.workers, job.spec.max_workers)
     if not 0 < now < more or not _only_grows(state, job, allocation):
         return None
-    if state.source(job) == PRIOR:
+    cost_s = state.resize_s if job.joinable else state.restart_s
+    if not cost_s or state.source(job) == PRIOR:
         return None
     epoch_s = state.curve(job, job.batch_size) / state.rate(job)
     left = max(job.spec.epochs - job.epochs_done - 1, 0)  # after the one under way
     least = job.spec.min_workers
     saved_s = left * float(epoch_s[now - least] - epoch_s[more - least])
-    if saved_s > state.restart_s:
+    if saved_s > cost_s:
         return None
     reason = because(
         "keeps its {workers} workers: {more} would save {saved_s:.0f} s, and a resize costs "
@@ -67,7 +69,7 @@ def _kept(state: State, job: Job, allocation: Allocation) -> Allocation | None:
         workers=now,
         more=more,
         saved_s=saved_s,
-        resize_s=state.restart_s,
+        resize_s=cost_s,
     )
     return replace(allocation, workers=now, reason=reason)
 

@@ -16,7 +16,7 @@ from raysched.events import InferenceConfigured, Pool
 from raysched.jobs import JobSpec
 from raysched.ledger import Ledger
 from raysched.performance import PRIOR, EpochTimes, predicted_epoch_s, rate_of, source
-from raysched.profile import Profile, Ring, epoch_s, to_measure
+from raysched.profile import Profiles, to_measure
 
 Phase: TypeAlias = Literal["queued", "starting", "running", "leaving", "ended"]
 """queued: no workers, `offer` may wait to be picked up. starting: picked up, workers on their way.
@@ -172,11 +172,7 @@ class State:
     policy: Setting = field(default_factory=lambda: Setting("fifo"))
     loaning: Setting = field(default_factory=lambda: Setting("off"))
     history: dict[str, EpochTimes] = field(default_factory=dict)
-    profiles: dict[str, dict[str, Profile]] = field(default_factory=dict)
-    """By model and GPU type, as they would be on GPUs of rate 1."""
-    all_reduce_s: dict[int, dict[int, float]] = field(default_factory=dict)
-    """Measured seconds of an all-reduce by workers and bytes; `ring` is fitted to them."""
-    ring: Ring = field(default_factory=Ring)
+    profiles: Profiles = field(default_factory=Profiles)
     restart_s: float = 0.0
     """Measured seconds from a grant's pick-up to training: a running mean."""
     resize_s: float = 0.0
@@ -230,36 +226,19 @@ class State:
 
     def curve(self, job: Job, batch_size: int) -> NDArray[np.float64]:
         """Predicted seconds of an epoch of a job on min … max workers, on GPUs of rate 1."""
-        curves = predicted_epoch_s(job.spec, job.times, self.history, self.profiled_s(job.spec))
+        profiled_s = self.profiles.epoch_s(job.spec)
+        curves = predicted_epoch_s(job.spec, job.times, self.history, profiled_s)
         of_batch: NDArray[np.float64] = curves[job.spec.admissible.index(batch_size)]
         return of_batch
 
-    def profile(self, spec: JobSpec) -> Profile | None:
-        """Of a job's model, on the GPUs that the job asks for where it was measured there."""
-        by_type = self.profiles.get(model_of(spec))
-        if not by_type:
-            return None
-        return by_type.get(spec.gpu_type) or next(iter(by_type.values()))
-
-    def profiled_s(self, spec: JobSpec) -> NDArray[np.float64] | None:
-        """[batch sizes, sizes] Seconds of an epoch by the profile of a job's model, if known."""
-        profile = self.profile(spec)
-        return None if profile is None else epoch_s(spec, profile, self.ring)
-
     def source(self, job: Job) -> str:
         """What the prediction of a job's epochs rests on, in words."""
-        return source(job.spec, job.times, self.history, self.profile(job.spec) is not None)
+        return source(job.spec, job.times, self.history, self.profiles.of(job.spec) is not None)
 
     def fits(self, job: Job, batch_size: int, workers: int) -> bool:
         """Whether a batch size of its own can run on so many workers, as far as is known."""
-        if not job.spec.fits(batch_size, workers):
-            return False
-        profile = self.profile(job.spec) if self.profiles else None
-        return (
-            profile is None
-            or batch_size == job.spec.admissible[0]
-            or profile.fits(batch_size, workers)
-        )
+        spec = job.spec
+        return spec.fits(batch_size, workers) and self.profiles.fits(spec, batch_size, workers)
 
     def to_profile(self, job: Job) -> tuple[int, ...]:
         """Local batches for which the workers that a job has got now are to measure a step.
@@ -267,8 +246,8 @@ class State:
         None where its model is known on these GPUs, by a profile or by its user, and where the job
         is known to be short.
         """
-        known = self.profiles.get(model_of(job.spec), {})
-        if job.spec.profile_epoch_s is not None or self.gpu_type(job) in known:
+        told = job.spec.profile_epoch_s is not None
+        if told or self.profiles.knows(job.spec, self.gpu_type(job)):
             return ()
         if self.source(job) != PRIOR:
             expected_s = job.spec.epochs * float(self.curve(job, job.batch_size)[0])
@@ -292,11 +271,6 @@ class State:
         for job in self.live_jobs():
             _check_books(self, job)
             _check_gang(job)
-
-
-def model_of(spec: JobSpec) -> str:
-    """Jobs with the same name and worker size are taken to train the same model."""
-    return f"{spec.name}/gpus={spec.gpus_per_worker}"
 
 
 def _check_books(state: State, job: Job) -> None:

@@ -183,7 +183,7 @@ def test_a_model_is_profiled_on_each_type_of_gpus(cluster):
     assert cluster.engine.state.live["b"].profiling == (16, 23, 32, 45, 64)
     slower = Profile(640, 4_000_000, {16: 0.9, 64: 3.6})
     cluster.profile("b", slower, {})
-    by_type = cluster.engine.state.profiles["job/gpus=1"]
+    by_type = cluster.engine.state.profiles.by_model["job/gpus=1"]
     assert by_type["GPU"].step_s == MEASURED.step_s
     assert by_type["T4"].step_s == {16: 0.9 * 0.25, 64: 3.6 * 0.25}
     assert curve_of(cluster, "a")[0] == pytest.approx(8.0)
@@ -215,7 +215,7 @@ def test_policies_see_the_profile_until_epochs_tell_better(cluster):
     cluster.settle()
     assert curve_of(cluster, "later") == pytest.approx([60.0, 30.0, 20.0, 15.0])
     cluster.profile("a", MEASURED, {2: {4_000_000: 0.02}, 4: {4_000_000: 0.05}})
-    ring = cluster.engine.state.ring
+    ring = cluster.engine.state.profiles.ring
     assert ring.seconds(4_000_000, np.array([2.0, 4.0])) == pytest.approx([0.02, 0.05], rel=0.2)
     predicted = 10 * (MEASURED.proc_s(np.ceil(64 / np.arange(1, 5))))
     predicted += 10 * ring.seconds(4_000_000, np.arange(1, 5))
@@ -268,6 +268,6 @@ def test_a_profile_that_comes_too_late_or_twice_is_no_harm(cluster):
     cluster.profile("a", MEASURED, {})
     cluster.end("a", "cancelled")
     cluster.tell(JobProfiled(cluster.now_s, "a", grant, profile({8: 9.0})))
-    assert cluster.engine.state.profiles == {"job/gpus=1": {"GPU": MEASURED}}
+    assert cluster.engine.state.profiles.by_model == {"job/gpus=1": {"GPU": MEASURED}}
     state = cluster.engine.state
     assert codec.state_from_json(codec.state_to_json(state)) == state

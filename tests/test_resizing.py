@@ -74,6 +74,14 @@ def test_while_no_resize_was_measured_all_growth_pays(cluster):
     assert target(cluster) == {"a": 4}
 
 
+def test_a_job_whose_workers_can_be_joined_pays_for_a_resize_in_place(cluster):
+    cluster.joinable.add("a")
+    running(cluster, "a", 2, epochs=3)
+    cluster.engine.state.resize_s = 0.5
+    decide(cluster, a=4)
+    assert target(cluster) == {"a": 4}
+
+
 def test_a_job_that_nothing_is_known_of_grows(cluster):
     cluster.submit("a", spec(workers=(1, 8), epochs=1))
     decide(cluster, a=2)
