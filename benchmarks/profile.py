@@ -96,7 +96,7 @@ def train(rank: int, port: int, name: str) -> dict[str, Any]:
     profiled: dict[int, float] = {}
     if rank < PROFILED_ON:
         step = _step_of(model, optimizer)
-        timer = profiler.measure(model, (model, optimizer), step, to_measure(spec_of(name)))
+        timer = profiler.measure((model, optimizer), step, to_measure(spec_of(name)))
         profiled = timer.step_s
     dist.barrier()
     all_reduce_s = profiler.all_reduce_s((PROFILED_ON,), torch.device("cpu"))

@@ -140,6 +140,12 @@ class Profiles:
         profile = self.of(spec)
         return None if profile is None else epoch_s(spec, profile, self.ring)
 
+    def groups_to_measure(self, workers: int) -> tuple[int, ...]:
+        """Sizes of the groups whose all-reduces so many workers are to measure: powers of two and
+        all of them, without those that are known."""
+        sizes = sorted({2**power for power in range(1, workers.bit_length())} | {workers})
+        return tuple(size for size in sizes if size > 1 and size not in self.all_reduce_s)
+
     def fits(self, spec: JobSpec, batch_size: int, workers: int) -> bool:
         """Whether a batch size of a job can run on so many workers, as far as is known; the
         smallest one is taken to, as anywhere (`JobSpec`)."""

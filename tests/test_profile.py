@@ -13,7 +13,7 @@ from raysched import codec, views
 from raysched.events import JobProfiled
 from raysched.jobs import InvalidJob, JobSpec
 from raysched.performance import EpochTimes, predicted_epoch_s, shape_of
-from raysched.profile import Profile, Ring, epoch_s, to_measure
+from raysched.profile import Profile, Profiles, Ring, epoch_s, to_measure
 from raysched.state import SHORT_S
 from tests.pretend_cluster import PretendCluster, spec
 
@@ -101,6 +101,20 @@ def test_local_batches_to_measure_cover_all_sizes_of_a_job():
         256,
     )
     assert to_measure(JobSpec("a", 1, 4, 4, batch_size=62)) == (16,)
+
+
+@pytest.mark.parametrize(
+    ("known", "workers", "groups"),
+    [
+        ({}, 1, ()),
+        ({}, 2, (2,)),
+        ({}, 6, (2, 4, 6)),
+        ({}, 8, (2, 4, 8)),
+        ({2: {}, 8: {}}, 8, (4,)),
+    ],
+)
+def test_the_all_reduces_of_a_group_are_measured_once(known, workers, groups):
+    assert Profiles(all_reduce_s=known).groups_to_measure(workers) == groups
 
 
 @pytest.mark.parametrize("step_s", [{}, {8: 0.0}, {0: 1.0}, {8: float("inf")}])

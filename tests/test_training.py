@@ -87,6 +87,7 @@ def _attempts(error):
     [
         (WorkerGroupError("a death and what it caused", {0: RuntimeError("gloo"), 1: DEATH}), 11),
         (WorkerGroupError("[gloo/transport/tcp/pair.cc:547] Connection closed", {0: OSError()}), 4),
+        (WorkerGroupError("torch.OutOfMemoryError: CUDA out of memory.", {0: RuntimeError()}), 4),
         (WorkerGroupError("ZeroDivisionError", {0: ZeroDivisionError()}), 1),
         (WorkerGroupError("an exception that cannot be sent", {0: UNSENDABLE}), 1),
         (ControllerError(JobStopped("cancelled")), 1),

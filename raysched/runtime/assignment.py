@@ -9,6 +9,17 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class ToProfile:
+    """What the first workers of an unknown model measure (`raysched.profile`); empty: nothing."""
+
+    local_batches: tuple[int, ...] = ()  # for which steps are timed
+    groups: tuple[int, ...] = ()  # of the first so many workers, whose all-reduces are timed
+
+
+NOTHING = ToProfile()
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """One worker's part in a grant."""
 
@@ -23,6 +34,7 @@ class Assignment:
     checkpoints: bool = True  # whether epoch boundaries are saved
     joinable: bool = True  # whether others can join its workers while they train
     joins: bool = False  # whether it joins workers that have trained before
+    profiles: ToProfile = NOTHING  # what its workers measure before they train
 
 
 _current: Assignment | None = None

@@ -26,7 +26,16 @@ from collections.abc import Iterator
 import torch
 import torch.distributed as dist
 
-from raysched.runtime import boundary, device_time, gate, link, parallel, process_group, state
+from raysched.runtime import (
+    boundary,
+    device_time,
+    gate,
+    link,
+    parallel,
+    process_group,
+    profiler,
+    state,
+)
 from raysched.runtime.assignment import assign, current
 from raysched.runtime.parallel import Replicated, device
 from raysched.runtime.state import Stateful
@@ -37,6 +46,9 @@ class _Running:
 
     epoch = 0
     metrics: dict[str, float] = {}  # noqa: RUF012 - replaced as a whole at each epoch
+    stateful: tuple[Stateful, ...] = ()
+    profiles = False  # whether its first steps are to be timed, and do not count
+    profiling_s = 0.0  # of it that this took
 
 
 def prepare(model: torch.nn.Module) -> Replicated:
@@ -64,13 +76,16 @@ def epochs(*stateful: Stateful) -> Iterator[int]:
     else:
         epoch, seed = state.restore(stateful)
         _say_started(time.time() - current().granted_at_s)
+        _Running.stateful = stateful
+        _Running.profiles = bool(current().profiles.local_batches)
     while epoch < current().epochs:
         _seed(seed, epoch)
-        _Running.epoch, _Running.metrics = epoch, {}
+        _Running.epoch, _Running.metrics, _Running.profiling_s = epoch, {}, 0.0
         began_s = time.perf_counter()
         yield epoch
         done_s = time.perf_counter()
-        goes_over = boundary.reach(stateful, seed, epoch, done_s - began_s, _Running.metrics)
+        epoch_s = done_s - began_s - _Running.profiling_s
+        goes_over = boundary.reach(stateful, seed, epoch, epoch_s, _Running.metrics)
         epoch += 1
         if goes_over:
             _go_over(stateful, epoch, seed, gate.wait(boundary.GATE_S))
@@ -85,10 +100,17 @@ def batches(samples: int) -> Iterator[tuple[torch.Tensor, float]]:
     `indices` by `weight`: then the averaged gradient is that of the global batch even when it does
     not divide evenly. A worker for which nothing is left of a last small batch gets one sample of
     weight 0, so that all workers take the same number of steps.
+
+    Of a model that is unknown to the scheduler, the first workers take a few steps before all
+    others to be timed; what they change of the state that `epochs` was given is put back.
     """
     assignment = current()
     rank, workers = dist.get_rank(), dist.get_world_size()
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(_Running.epoch))
+    if _Running.profiles:
+        _Running.profiles, began_s = False, time.perf_counter()
+        yield from profiler.rehearse(_Running.stateful, order, assignment)
+        _Running.profiling_s = time.perf_counter() - began_s
     for batch in order.split(assignment.batch_size):
         indices = batch[rank::workers]
         weight = len(indices) * workers / len(batch)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -41,6 +43,13 @@ class Replicated(torch.nn.Module):
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The model's own; its backward pass averages gradients over the workers."""
         return self._parallel[0](*inputs, **named)
+
+    @contextmanager
+    def without_all_reduce(self) -> Iterator[None]:
+        """Have each worker keep its gradients to itself."""
+        inner = self._parallel[0]
+        with inner.no_sync() if isinstance(inner, DistributedDataParallel) else nullcontext():
+            yield
 
     def leave_group(self) -> None:
         """Let go of the process group, before that is destroyed."""
@@ -79,3 +88,12 @@ def join_group() -> None:
     """Have every replicated model average over the process group that is there now."""
     for model in _replicated:
         model.join_group()
+
+
+@contextmanager
+def without_all_reduce() -> Iterator[None]:
+    """Have each worker keep the gradients of every replicated model to itself."""
+    with ExitStack() as apart:
+        for model in _replicated:
+            apart.enter_context(model.without_all_reduce())
+        yield

@@ -19,6 +19,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from raysched.profile import Profile
+from raysched.runtime import device_time, link, parallel
+from raysched.runtime.assignment import Assignment
+from raysched.runtime.state import Stateful
+
 WARM_UP_STEPS = 1  # not counted: allocates, chooses kernels
 STEPS = 3
 ALL_REDUCE_BYTES = (1 << 16, 1 << 20, 1 << 24)
@@ -62,27 +67,28 @@ class StepTimer:
         self.fitting = max(self.step_s, default=1)
 
     def _too_large(self, batch: int) -> bool:
-        """Whether it would not fit by what the last two have taken: memory is linear in batch."""
         if len(self._peak_bytes) < 2:
             return False
-        (least, least_bytes), (most, most_bytes) = list(self._peak_bytes.items())[-2:]
-        a_sample = (most_bytes - least_bytes) / (most - least)
         _, total_bytes = torch.cuda.mem_get_info()
-        return most_bytes + a_sample * (batch - most) > MEMORY_SHARE * total_bytes
+        return expected_bytes(self._peak_bytes, batch) > MEMORY_SHARE * total_bytes
+
+
+def expected_bytes(peak_bytes: Mapping[int, int], batch: int) -> float:
+    """What a larger batch is expected to take at its peak, as the last two did: memory grows in
+    proportion to the batch, over what the model itself takes."""
+    (less, less_bytes), (more, more_bytes) = list(peak_bytes.items())[-2:]
+    return more_bytes + (more_bytes - less_bytes) / (more - less) * (batch - more)
 
 
 def measure(
-    model: torch.nn.Module,
-    state: Sequence[Any],
-    step: Callable[[int], object],
-    local_batches: Sequence[int],
+    stateful: Sequence[Stateful], step: Callable[[int], object], local_batches: Sequence[int]
 ) -> StepTimer:
     """Time `step` for each local batch, ascending, until one does not fit.
 
-    `state`: all that a step changes and has a `state_dict`, the model among it; it is put back.
+    `stateful`: all that a step changes, the model among it; it is put back.
     """
     timer = StepTimer(local_batches)
-    with put_back(state), without_all_reduce(model):
+    with put_back(stateful), parallel.without_all_reduce():
         try:
             for local_batch in timer.steps():
                 step(local_batch)
@@ -92,36 +98,47 @@ def measure(
 
 
 @contextlib.contextmanager
-def put_back(state: Sequence[Any]) -> Iterator[None]:
+def put_back(stateful: Sequence[Stateful]) -> Iterator[None]:
     """Put state and random numbers back at the end as they are now.
 
     The copy is kept off the device, so that batches find as much memory as in training.
     """
     kept = io.BytesIO()
-    torch.save([stateful.state_dict() for stateful in state], kept)
+    torch.save([part.state_dict() for part in stateful], kept)
     draws = _draws()
     try:
         yield
     finally:
         kept.seek(0)
         saved = torch.load(kept, map_location="cpu", weights_only=False)
-        for stateful, values in zip(state, saved, strict=True):
-            stateful.load_state_dict(values)
-            if isinstance(stateful, torch.nn.Module):
-                stateful.zero_grad(set_to_none=True)
+        for part, values in zip(stateful, saved, strict=True):
+            part.load_state_dict(values)
+            if isinstance(part, torch.nn.Module):
+                part.zero_grad(set_to_none=True)
         _draw_again(draws)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
 
-@contextlib.contextmanager
-def without_all_reduce(model: torch.nn.Module) -> Iterator[None]:
-    """Have each worker keep its gradients to itself."""
-    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        with model.no_sync():
-            yield
-    else:
-        yield
+def rehearse(
+    stateful: Sequence[Stateful], order: torch.Tensor, assignment: Assignment
+) -> Iterator[tuple[torch.Tensor, float]]:
+    """Deal the steps that are to be timed to a training loop, as `raysched.batches` deals those
+    that count, and tell the scheduler what they took.
+
+    `order`: the samples of an epoch. All workers rehearse, and all-reduce alone afterwards.
+    """
+    timer = StepTimer(assignment.profiles.local_batches)
+    with put_back(stateful), parallel.without_all_reduce():
+        for local_batch in timer.steps():
+            device_time.hold(assignment, local_batch)
+            yield order[torch.arange(local_batch) % len(order)], 1.0
+    reduced = all_reduce_s(assignment.profiles.groups, parallel.group_device())
+    if dist.get_rank() == 0:
+        models = [part for part in stateful if isinstance(part, torch.nn.Module)]
+        size = sum(map(weights_bytes, models))
+        profile = Profile(len(order), size, timer.step_s, timer.fitting)
+        link.say("profiled", assignment.job, assignment.grant, profile, reduced)
 
 
 def weights_bytes(model: torch.nn.Module) -> int:
@@ -129,25 +146,18 @@ def weights_bytes(model: torch.nn.Module) -> int:
     return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 
-def all_reduce_s(workers: Sequence[int], device: torch.device) -> dict[int, dict[int, float]]:
+def all_reduce_s(groups: Sequence[int], device: torch.device) -> dict[int, dict[int, float]]:
     """Median seconds of an all-reduce by workers and bytes, for groups of the first so many.
 
     All workers of the process group call it; the others' answers lack the groups they are not in.
     """
     found: dict[int, dict[int, float]] = {}
-    for count in workers:
+    for count in groups:
         group = dist.new_group(list(range(count)))
         if dist.get_rank() < count:
             found[count] = {size: _all_reduce_s(size, group, device) for size in ALL_REDUCE_BYTES}
             dist.destroy_process_group(group)
     return found
-
-
-def groups_to_measure(known: Mapping[int, object], workers: int) -> tuple[int, ...]:
-    """Sizes of the groups whose all-reduces a job of so many workers is to measure: powers of two,
-    and all of it, without those that are known of the cluster."""
-    doubled = [2**power for power in range(1, workers.bit_length()) if 2**power < workers]
-    return tuple(size for size in [*doubled, workers] if size > 1 and size not in known)
 
 
 def _all_reduce_s(size_bytes: int, group: Any, device: torch.device) -> float:

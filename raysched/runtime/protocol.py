@@ -2,7 +2,7 @@
 
 The trainer's side of a job's life:
 
-    submit ─► standing (polled until it is a grant) ─► workers_started
+    submit ─► standing (polled until it is a grant) ─► workers_started ─► profiled (at most once)
                  ▲                                         │ each epoch
                  │                                     boundary ─► same grant: train on
                  └── workers_stopped ◄── another grant: leave ─┘
@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
+
+from raysched.runtime.assignment import NOTHING, ToProfile
 
 SCHEDULER_NAME = "raysched-scheduler"
 NAMESPACE = "raysched"
@@ -62,6 +64,7 @@ class GrantedSlots:
     grant: int
     slots: tuple[Slot, ...]
     batch_size: int
+    profiles: ToProfile = NOTHING
 
 
 @dataclass(frozen=True, slots=True)

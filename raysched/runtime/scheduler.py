@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from raysched.events import (
     GrantTaken,
     InferenceConfigured,
     JobEnded,
+    JobProfiled,
     JobSubmitted,
     OfferReady,
     PolicySwitched,
@@ -39,8 +42,10 @@ from raysched.events import (
 )
 from raysched.jobs import InvalidJob, JobSpec
 from raysched.journal import Journal
+from raysched.profile import Profile
 from raysched.questions import trial
 from raysched.runtime import groups, link, watch
+from raysched.runtime.assignment import ToProfile
 from raysched.runtime.body import Body
 from raysched.runtime.cluster import session_dir
 from raysched.runtime.protocol import (
@@ -141,7 +146,7 @@ class Scheduler:
             await self.workers_stopped(job, record.running.grant, True, cause)
         if record.running is None and record.offer is not None and record.offer.workers:
             await self._body.tell(GrantTaken(self._body.now_s(), job, record.offer.grant))
-        return self._slots(job, record.running)
+        return self._slots(job, record.running, record.profiling)
 
     async def offered(self, job: str, running: int, known: int) -> Standing:
         """What a job whose workers others can join may have beside the grant `running`: answered
@@ -161,11 +166,18 @@ class Scheduler:
         await self._body.until(is_another, OFFER_LOOK_S)
         return self._slots(job, offer())
 
-    def _slots(self, job: str, grant: Grant | None) -> Standing:
-        """The slots of a grant; none while a server of it is gone and that is not told yet."""
+    def _slots(
+        self, job: str, grant: Grant | None, local_batches: tuple[int, ...] | None = None
+    ) -> Standing:
+        """The slots of a grant; none while a server of it is gone and that is not told yet.
+        `local_batches`: for which its workers are to time steps."""
         if grant is None or not grant.servers.keys() <= self._body.nodes.keys():
             return Standing()
-        return Standing(granted=self._body.slots_of(job, grant))
+        granted = self._body.slots_of(job, grant)
+        if local_batches:
+            groups = self._body.engine.state.profiles.groups_to_measure(grant.workers)
+            granted = replace(granted, profiles=ToProfile(local_batches, groups))
+        return Standing(granted=granted)
 
     async def offer_ready(self, job: str, grant: int) -> None:
         """Those who join for an offer are warm, or cannot be had while the job trains."""
@@ -195,6 +207,17 @@ class Scheduler:
         await self._ready.wait()
         await self._until_it_stands(job, grant)
         await self._body.tell(WorkersStarted(self._body.now_s(), job, grant, start_s, joinable))
+
+    async def profiled(
+        self,
+        job: str,
+        grant: int,
+        profile: Profile,
+        all_reduce_s: Mapping[int, Mapping[int, float]],
+    ) -> None:
+        """The first workers of an unknown model have timed its steps."""
+        await self._ready.wait()
+        await self._body.tell(JobProfiled(self._body.now_s(), job, grant, profile, all_reduce_s))
 
     async def boundary(self, report: BoundaryReport) -> tuple[int, int]:
         """An epoch is done; the grant (and its workers) that the job goes on with."""

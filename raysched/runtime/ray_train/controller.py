@@ -225,6 +225,7 @@ class JobController(TrainController):
                 grant=granted.grant,
                 batch_size=granted.batch_size,
                 granted_at_s=time.time(),
+                profiles=granted.profiles,
             ),
         )
         self._worker_group = self.worker_group_cls.create(

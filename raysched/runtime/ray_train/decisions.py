@@ -27,6 +27,7 @@ from raysched.runtime.protocol import NEXT_GRANT, GrantedSlots
 LOSSES_IN_ONE_EPOCH = 10
 BROKEN_STARTS_IN_ONE_EPOCH = 3
 _PEER_ERRORS = ("gloo", "NCCL", "DistBackendError", "DistNetworkError", "Connection reset by peer")
+_MEMORY_ERROR = "OutOfMemoryError"
 
 
 @dataclass
@@ -110,9 +111,12 @@ def _retries(error: Exception) -> int:
     if isinstance(error, WorkerGroupError):
         if any(map(is_loss, error.worker_failures.values())):
             return LOSSES_IN_ONE_EPOCH
-        # Between live workers only the network can break, or ranks that disagree: try that less.
+        # Between live workers only the network can break, or ranks that disagree; and those that
+        # time steps before they train may find no memory, which the next ones do not do: try that
+        # less.
         text = str(error)
-        return BROKEN_STARTS_IN_ONE_EPOCH if any(word in text for word in _PEER_ERRORS) else 0
+        tried = any(word in text for word in (*_PEER_ERRORS, _MEMORY_ERROR))
+        return BROKEN_STARTS_IN_ONE_EPOCH if tried else 0
     cause = error.controller_failure if isinstance(error, ControllerError) else error
     if isinstance(cause, (WorkerGroupStartupFailedError, WorkerGroupStartupTimeoutError)):
         return LOSSES_IN_ONE_EPOCH
