@@ -2,9 +2,11 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 from ray.util.placement_group import placement_group, remove_placement_group
 
+from raysched.runtime.assignment import NOTHING
 from raysched.runtime.protocol import GrantedSlots, Slot, Standing
 
 READY_S = 60.0
@@ -14,13 +16,15 @@ class ScriptedScheduler:
     """Sizes by epoch: `{0: 1, 3: 2}` grants 1 worker, and 2 after epoch 2. 0 parks for a while.
 
     With `in_place` others are offered what comes next as soon as a grant stands, and a boundary
-    waits for those who join; without, every change is a restart.
+    waits for those who join; without, every change is a restart. `profiles` is what the workers of
+    a first grant are to measure.
     """
 
     PARKED_S = 0.5
 
     def __init__(self):
         self.scripts = {}  # job name -> (sizes by first epoch, in_place)
+        self.to_profile = {}  # job name -> what its first workers measure
         self.jobs = {}  # job -> spec
         self.grants = {}  # job -> (grant, workers)
         self.running = {}  # job -> grant on which its workers are
@@ -30,8 +34,9 @@ class ScriptedScheduler:
         self.parked_until_s = {}
         self.story = []  # everything that was said, in order
 
-    async def script(self, name, sizes, in_place=False):
+    async def script(self, name, sizes, in_place=False, profiles=NOTHING):
         self.scripts[name] = sizes, in_place
+        self.to_profile[name] = profiles
 
     async def told(self, job):
         return [entry for entry in self.story if entry[1] == job]
@@ -51,7 +56,11 @@ class ScriptedScheduler:
             grant, workers = self.grants[job] = (grant + 1, 2)
         self.story.append(("granted", job, time.time(), grant, workers))
         self._stand_on(job, grant)
-        return Standing(self._slots(job, grant, workers))
+        profiles = self.to_profile.pop(self.jobs[job].name, NOTHING)
+        return Standing(replace(self._slots(job, grant, workers), profiles=profiles))
+
+    async def profiled(self, job, grant, profile, all_reduce_s):
+        self.story.append(("profiled", job, time.time(), grant, profile, all_reduce_s))
 
     async def workers_started(self, job, grant, start_s, joinable):
         self.story.append(("started", job, time.time(), grant, start_s))

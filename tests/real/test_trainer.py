@@ -10,6 +10,7 @@ import pytest
 import ray
 
 from raysched.jobs import InvalidJob
+from raysched.runtime.assignment import NOTHING, ToProfile
 from raysched.runtime.protocol import NAMESPACE, SCHEDULER_NAME
 from tests.real.scripted_scheduler import ScriptedScheduler
 
@@ -34,8 +35,8 @@ def scheduler(ray_cluster):
 def trainer(scheduler, tmp_path):
     from raysched.runtime.trainer import TorchTrainer
 
-    def make(function, sizes, name, *, in_place=False, **config):
-        ray.get(scheduler.script.remote(name, sizes, in_place))
+    def make(function, sizes, name, *, in_place=False, profiles=NOTHING, **config):
+        ray.get(scheduler.script.remote(name, sizes, in_place, profiles))
         return TorchTrainer(
             function,
             epochs=EPOCHS,
@@ -139,6 +140,16 @@ def test_workers_join_and_leave_those_that_train(scheduler, trainer, unbroken_lo
     assert [grant for (grant,) in _said(scheduler, run.job, "resized")] == [2, 3, 4, 5, 6]
     reports = [report for (report,) in _said(scheduler, run.job, "boundary")]
     assert [report.metrics["workers"] for report in reports] == [1, 2, 4, 1, 3, 2]
+
+
+def test_workers_that_profile_train_as_if_they_had_not(scheduler, trainer, unbroken_losses):
+    run = trainer(_train, {0: 2, 2: 1}, "profiled", profiles=ToProfile((16, 32), (2,)))
+    run.fit()
+    assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
+    ((grant, profile, all_reduce_s),) = _said(scheduler, run.job, "profiled")
+    assert (grant, profile.samples, sorted(profile.step_s)) == (1, SAMPLES, [16, 32])
+    assert profile.weights_bytes == 4 * (16 * 64 + 64 + 64 + 1)
+    assert all(seconds > 0 for seconds in [*profile.step_s.values(), *all_reduce_s[2].values()])
 
 
 def test_a_worker_killed_in_mid_epoch_costs_that_epoch_only(
