@@ -109,8 +109,8 @@ def test_growth_is_left_out_where_others_shrink_for_who_starts_alone(cluster):
 def test_nobody_shrinks_for_growth_that_is_left_out(cluster):
     running(cluster, "short", 1, epochs=3)
     running(cluster, "long", 4)
-    decide(cluster, short=3, long=2)
-    assert target(cluster) == {"short": 3, "long": 2}
+    decide(cluster, short=2, long=3)
+    assert target(cluster) == {"short": 2, "long": 3}
 
 
 def test_growth_that_is_promised_or_paid_for_already_goes_on(cluster):
