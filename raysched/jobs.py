@@ -48,7 +48,9 @@ class JobSpec:
     and so cannot be resized. `requested_workers` is its size under a scheduler that never resizes
     (the minimum if left out); `profile_epoch_s` the seconds of an epoch on min … max workers, on
     GPUs of rate 1, where they were profiled: of each admissible batch size after the other, None
-    where it does not fit on so many workers (the smallest fits on any number).
+    where it does not fit on so many workers (the smallest fits on any number). With `pre_run`, what
+    is not known of its throughput is measured before it trains, on as many workers as it gets then
+    and on fewer (001 §5).
     """
 
     name: str
@@ -68,6 +70,7 @@ class JobSpec:
     requested_workers: int | None = None
     profile_epoch_s: tuple[float | None, ...] | None = None
     batch_sizes: tuple[int, ...] = ()
+    pre_run: bool = False
 
     def __post_init__(self) -> None:
         _at_least_one("epochs", self.epochs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,22 +30,26 @@ class Profile:
 
     `step_s` by local batch: forward, backward and update of one worker, without all-reduce.
     `fitting`: the most samples that one worker can hold, where more were tried and did not fit.
+    `together_s`, by global batch and workers: a step of all of them, where it was pre-run (001 §5).
     """
 
     samples: int  # of an epoch
     weights_bytes: int  # of the gradients that each step averages
     step_s: Mapping[int, float]
     fitting: int | None = None
+    together_s: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         positive = [self.samples, *self.step_s, *self.step_s.values()]
+        for by_workers in self.together_s.values():
+            positive += [*by_workers, *by_workers.values()]
         if not self.step_s or not all(0 < value < math.inf for value in positive):
             raise InvalidJob("profile", "needs positive seconds of a step for each local batch")
 
     def at_rate(self, rate: float) -> Profile:
         """What it would be on GPUs of rate 1, measured on GPUs of this rate."""
-        step_s = {batch: seconds * rate for batch, seconds in self.step_s.items()}
-        return Profile(self.samples, self.weights_bytes, step_s, self.fitting)
+        together_s = {b: _times(by_workers, rate) for b, by_workers in self.together_s.items()}
+        return replace(self, step_s=_times(self.step_s, rate), together_s=together_s)
 
     def proc_s(self, local_batch: Floats) -> Floats:
         """t_proc for each of these local batches.
@@ -163,6 +167,7 @@ def model_of(spec: JobSpec) -> str:
 def epoch_s(spec: JobSpec, profile: Profile, ring: Ring) -> Floats:
     """[batch sizes, max - min + 1] predicted seconds of an epoch on min … max workers.
 
+    Sizes that were pre-run as measured; between and beyond them what the measured ones were off.
     inf: the batch does not fit; the smallest one is taken to, as anywhere (`JobSpec`).
     """
     workers = np.arange(spec.min_workers, spec.max_workers + 1, dtype=np.float64)
@@ -173,6 +178,12 @@ def epoch_s(spec: JobSpec, profile: Profile, ring: Ring) -> Floats:
         seconds = whole * (profile.proc_s(np.ceil(batch / workers)) + comm_s)
         if rest:
             seconds += profile.proc_s(np.ceil(rest / workers)) + comm_s
+        if together_s := profile.together_s.get(batch):
+            sizes = np.array(sorted(together_s), dtype=np.float64)
+            step_s = profile.proc_s(np.ceil(batch / sizes))
+            step_s = step_s + ring.seconds(profile.weights_bytes, sizes)
+            off = [together_s[int(n)] for n in sizes] / step_s
+            seconds = seconds * np.interp(workers, sizes, off)
         if batch != spec.admissible[0]:
             fits = [profile.fits(batch, n) for n in range(spec.min_workers, spec.max_workers + 1)]
             seconds = np.where(fits, seconds, np.inf)
@@ -190,6 +201,17 @@ def to_measure(spec: JobSpec) -> tuple[int, ...]:
     least = -(-spec.admissible[0] // spec.max_workers)
     most = -(-spec.admissible[-1] // spec.min_workers)
     return tuple(sorted({round(batch) for batch in np.geomspace(least, most, POINTS)}))
+
+
+def to_pre_run(spec: JobSpec, workers: int) -> tuple[int, ...]:
+    """Numbers of workers on which a job is pre-run where it has so many: the fewest that it may
+    have, powers of two, and all of them."""
+    sizes = {2**power for power in range(workers.bit_length())} | {spec.min_workers, workers}
+    return tuple(sorted(size for size in sizes if size >= spec.min_workers))
+
+
+def _times(seconds: Mapping[int, float], rate: float) -> dict[int, float]:
+    return {key: value * rate for key, value in seconds.items()}
 
 
 def _slope(batch: Floats, step_s: Floats) -> float:

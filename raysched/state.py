@@ -244,12 +244,12 @@ class State:
         """Local batches for which the workers that a job has got now are to measure a step.
 
         None where its model is known on these GPUs, by a profile or by its user, and where the job
-        is known to be short.
+        is known to be short and was not asked to be pre-run.
         """
         told = job.spec.profile_epoch_s is not None
         if told or self.profiles.knows(job.spec, self.gpu_type(job)):
             return ()
-        if self.source(job) != PRIOR:
+        if self.source(job) != PRIOR and not job.spec.pre_run:
             expected_s = job.spec.epochs * float(self.curve(job, job.batch_size)[0])
             if expected_s < SHORT_S:
                 return ()

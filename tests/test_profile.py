@@ -13,7 +13,7 @@ from raysched import codec, views
 from raysched.events import JobProfiled
 from raysched.jobs import InvalidJob, JobSpec
 from raysched.performance import EpochTimes, predicted_epoch_s, shape_of
-from raysched.profile import Profile, Profiles, Ring, epoch_s, to_measure
+from raysched.profile import Profile, Profiles, Ring, epoch_s, to_measure, to_pre_run
 from raysched.state import SHORT_S
 from tests.pretend_cluster import PretendCluster, spec
 
@@ -92,6 +92,24 @@ def test_epochs_are_positive_and_more_batches_never_shorten_them(
     assert (epoch_s(of, profile(step_s, samples=samples + 64), ring) > fewer).all()
 
 
+def test_what_was_pre_run_stands_and_carries_over_to_other_sizes():
+    of = JobSpec("a", 10, 1, 4, batch_size=64, batch_sizes=(64, 128))
+    plain = profile({1: 0.001, 64: 0.064}, samples=1280)
+    together = replace(plain, together_s={64: {1: 0.064, 2: 0.048}})
+    before, after = epoch_s(of, plain, Ring()), epoch_s(of, together, Ring())
+    assert after[0].tolist() == pytest.approx((before[0] * [1.0, 1.5, 1.5, 1.5]).tolist())
+    assert after[0, 1] == pytest.approx(20 * 0.048)
+    assert after[1].tolist() == before[1].tolist()
+    assert together.at_rate(0.25).together_s == {64: {1: 0.016, 2: 0.012}}
+
+
+@pytest.mark.parametrize(
+    ("least", "workers", "sizes"), [(1, 1, (1,)), (1, 6, (1, 2, 4, 6)), (3, 8, (3, 4, 8))]
+)
+def test_a_job_is_pre_run_on_as_many_workers_as_it_has_and_on_fewer(least, workers, sizes):
+    assert to_pre_run(JobSpec("a", 1, least, 8, batch_size=64), workers) == sizes
+
+
 def test_local_batches_to_measure_cover_all_sizes_of_a_job():
     assert to_measure(JobSpec("a", 1, 1, 16, batch_size=64, batch_sizes=(64, 256))) == (
         4,
@@ -121,6 +139,8 @@ def test_the_all_reduces_of_a_group_are_measured_once(known, workers, groups):
 def test_what_cannot_have_been_measured_is_refused(step_s):
     with pytest.raises(InvalidJob, match="positive seconds"):
         profile(step_s)
+    with pytest.raises(InvalidJob, match="positive seconds"):
+        replace(profile({8: 1.0}), together_s={64: step_s or {2: -1.0}})
 
 
 # -- corrected by what epochs take
@@ -207,8 +227,10 @@ def test_a_model_is_profiled_on_each_type_of_gpus(cluster):
 @pytest.mark.parametrize(("expected_s", "profiled"), [(SHORT_S - 1, False), (SHORT_S, True)])
 def test_a_job_that_is_known_to_be_short_is_not_profiled(cluster, expected_s, profiled):
     cluster.submit("a", spec(epochs=99, expected_s=expected_s))
+    cluster.submit("asked", spec(epochs=99, expected_s=expected_s, pre_run=True))
     cluster.settle()
     assert bool(cluster.engine.state.live["a"].profiling) is profiled
+    assert cluster.engine.state.live["asked"].profiling
 
 
 def test_nor_one_that_came_with_a_profile_or_whose_like_were_short(cluster):

@@ -14,6 +14,8 @@ class ToProfile:
 
     local_batches: tuple[int, ...] = ()  # for which steps are timed
     groups: tuple[int, ...] = ()  # of the first so many workers, whose all-reduces are timed
+    sizes: tuple[int, ...] = ()  # the first so many workers time steps of all of them, too
+    batch_sizes: tuple[int, ...] = ()  # with these global batches
 
 
 NOTHING = ToProfile()

@@ -58,13 +58,15 @@ class Replicated(torch.nn.Module):
         if old() is not self.module and old() is not None:
             gc.collect()  # its hooks on the parameters must not outlive it
 
-    def join_group(self) -> None:
+    def join_group(self, group: Any = None) -> None:
         """Take rank 0's parameters and buffers over, and average gradients from now on, among the
-        workers of the process group that is there now."""
-        if dist.get_world_size() > 1:
+        workers of a process group: by default of all that are there now."""
+        if dist.get_world_size(group) > 1:
             place = next(self.module.parameters()).device
             self._parallel[0] = DistributedDataParallel(
-                self.module, device_ids=[place] if place.type == "cuda" else None
+                self.module,
+                device_ids=[place] if place.type == "cuda" else None,
+                process_group=group,
             )
 
 
@@ -84,10 +86,10 @@ def leave_group() -> None:
         model.leave_group()
 
 
-def join_group() -> None:
-    """Have every replicated model average over the process group that is there now."""
+def join_group(group: Any = None) -> None:
+    """Have every replicated model average over a process group: by default over all workers."""
     for model in _replicated:
-        model.join_group()
+        model.join_group(group)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from raysched.profile import Profile
 from raysched.runtime import device_time, link, parallel
 from raysched.runtime.assignment import Assignment
-from raysched.runtime.state import Stateful
+from raysched.runtime.state import Stateful, integer_from_rank_zero
 
 WARM_UP_STEPS = 1  # not counted: allocates, chooses kernels
 STEPS = 3
@@ -129,16 +129,54 @@ def rehearse(
     `order`: the samples of an epoch. All workers rehearse, and all-reduce alone afterwards.
     """
     timer = StepTimer(assignment.profiles.local_batches)
-    with put_back(stateful), parallel.without_all_reduce():
-        for local_batch in timer.steps():
-            device_time.hold(assignment, local_batch)
-            yield order[torch.arange(local_batch) % len(order)], 1.0
+    together_s: dict[int, dict[int, float]] = {}
+    with put_back(stateful):
+        with parallel.without_all_reduce():
+            yield from _dealt(timer, order, assignment)
+        if assignment.profiles.sizes:
+            fitting = integer_from_rank_zero(timer.fitting or sys.maxsize)
+            yield from _pre_run(together_s, fitting, order, assignment)
     reduced = all_reduce_s(assignment.profiles.groups, parallel.group_device())
     if dist.get_rank() == 0:
         models = [part for part in stateful if isinstance(part, torch.nn.Module)]
         size = sum(map(weights_bytes, models))
-        profile = Profile(len(order), size, timer.step_s, timer.fitting)
+        profile = Profile(len(order), size, timer.step_s, timer.fitting, together_s)
         link.say("profiled", assignment.job, assignment.grant, profile, reduced)
+
+
+def _pre_run(
+    together_s: dict[int, dict[int, float]],
+    fitting: int,
+    order: torch.Tensor,
+    assignment: Assignment,
+) -> Iterator[tuple[torch.Tensor, float]]:
+    """Deal steps of the first workers together, of numbers of them one after the other, as far as
+    their shares of a global batch fit. Those who are no part of it wait."""
+    rank = dist.get_rank()
+    for workers in assignment.profiles.sizes:
+        group = dist.new_group(list(range(workers)))
+        parallel.leave_group()
+        if rank < workers:
+            parallel.join_group(group)
+        for batch_size in assignment.profiles.batch_sizes:
+            if -(-batch_size // workers) > fitting:
+                continue
+            if rank < workers:
+                timer = StepTimer((len(range(rank, batch_size, workers)),))
+                yield from _dealt(timer, order, assignment)
+                (took_s,) = timer.step_s.values()
+                together_s.setdefault(batch_size, {})[workers] = took_s
+            dist.barrier()
+    parallel.leave_group()
+    parallel.join_group()
+
+
+def _dealt(
+    timer: StepTimer, order: torch.Tensor, assignment: Assignment
+) -> Iterator[tuple[torch.Tensor, float]]:
+    for local_batch in timer.steps():
+        device_time.hold(assignment, local_batch)
+        yield order[torch.arange(local_batch) % len(order)], 1.0
 
 
 def weights_bytes(model: torch.nn.Module) -> int:

@@ -42,7 +42,7 @@ from raysched.events import (
 )
 from raysched.jobs import InvalidJob, JobSpec
 from raysched.journal import Journal
-from raysched.profile import Profile
+from raysched.profile import Profile, to_pre_run
 from raysched.questions import trial
 from raysched.runtime import groups, link, watch
 from raysched.runtime.assignment import ToProfile
@@ -175,9 +175,16 @@ class Scheduler:
             return Standing()
         granted = self._body.slots_of(job, grant)
         if local_batches:
-            groups = self._body.engine.state.profiles.groups_to_measure(grant.workers)
-            granted = replace(granted, profiles=ToProfile(local_batches, groups))
+            granted = replace(granted, profiles=self._to_profile(job, grant, local_batches))
         return Standing(granted=granted)
+
+    def _to_profile(self, job: str, grant: Grant, local_batches: tuple[int, ...]) -> ToProfile:
+        state = self._body.engine.state
+        groups, spec = state.profiles.groups_to_measure(grant.workers), state.live[job].spec
+        if not spec.pre_run:
+            return ToProfile(local_batches, groups)
+        sizes = to_pre_run(spec, grant.workers)
+        return ToProfile(local_batches, groups, sizes, spec.admissible)
 
     async def offer_ready(self, job: str, grant: int) -> None:
         """Those who join for an offer are warm, or cannot be had while the job trains."""

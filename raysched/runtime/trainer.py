@@ -49,6 +49,9 @@ class TorchTrainer(GrantedTrainer):
             over at epoch 0, so that it must have a fixed number of them; its result has neither
             checkpoint nor metrics.
         expected: The whole running time on the least number of workers, as far as known.
+        pre_run: Whether its throughput is measured before it trains, on as many workers as it gets
+            then and on fewer, where the scheduler does not know it. Without, it is predicted from a
+            few steps of single workers.
         checkpoint: Directory or URI for the boundaries' checkpoints, seen by all nodes; Ray's
             default is `~/ray_results`.
         name: How it is called in tables; the training function's name if left out.
@@ -73,6 +76,7 @@ class TorchTrainer(GrantedTrainer):
         mixes_gpus: bool = False,
         checkpoints: bool = True,
         expected: str | float | None = None,
+        pre_run: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         name: str = "",
         train_loop_config: Mapping[str, Any] | None = None,
@@ -96,6 +100,7 @@ class TorchTrainer(GrantedTrainer):
             gpu_type=gpu_type,
             mixes_gpus=mixes_gpus,
             checkpoints=checkpoints,
+            pre_run=pre_run,
         )
         self.simulated_samples_per_s = device_time.samples_per_s()
         super().__init__(

@@ -17,6 +17,7 @@ from tests.real.scripted_scheduler import ScriptedScheduler
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]  # a cluster beside others is slow
 
 EPOCHS = 6
+PROFILES = ToProfile((16, 32), (2,), sizes=(1, 2), batch_sizes=(32, 64))
 SAMPLES = 130  # not divisible by the batch size, and a last batch of 2
 
 
@@ -143,12 +144,16 @@ def test_workers_join_and_leave_those_that_train(scheduler, trainer, unbroken_lo
 
 
 def test_workers_that_profile_train_as_if_they_had_not(scheduler, trainer, unbroken_losses):
-    run = trainer(_train, {0: 2, 2: 1}, "profiled", profiles=ToProfile((16, 32), (2,)))
+    run = trainer(_train, {0: 2, 2: 1}, "profiled", profiles=PROFILES)
     run.fit()
     assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
     ((grant, profile, all_reduce_s),) = _said(scheduler, run.job, "profiled")
     assert (grant, profile.samples, sorted(profile.step_s)) == (1, SAMPLES, [16, 32])
     assert profile.weights_bytes == 4 * (16 * 64 + 64 + 64 + 1)
+    assert {batch: sorted(of) for batch, of in profile.together_s.items()} == {
+        32: [1, 2],
+        64: [1, 2],
+    }
     assert all(seconds > 0 for seconds in [*profile.step_s.values(), *all_reduce_s[2].values()])
 
 
