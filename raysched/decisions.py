@@ -45,7 +45,8 @@ def problem(
         jobs = jobs.take(np.flatnonzero([job not in ids for job in jobs.ids]))
         servers = replace(servers, gpus=servers.gpus - _promised_gpus(state, servers, apart))
     placed = standing.placed(jobs.ids, servers)
-    return Problem(state.now_s, jobs, servers, placed, state.restart_s, seed=state.events)
+    resize_s = state.resize_s or state.restart_s  # in place, as soon as that was seen
+    return Problem(state.now_s, jobs, servers, placed, resize_s, seed=state.events)
 
 
 def apply(

@@ -343,6 +343,7 @@ class Engine:
         state = self.state
         policy, parameters = event.policy, dict(event.policy_parameters)
         self._policy = self._load_policy(policy, parameters)
+        state.weighs_resizes = event.weighs_resizes
         before, state.policy = state.policy, _switched(state.policy, policy, parameters)
         if event.break_promises:
             promises.break_all(state)

@@ -249,7 +249,9 @@ class LoanClosed:
 class PolicySwitched:
     """An operator chose a policy and a loaning, each with parameters.
 
-    What an earlier policy promised is kept, unless the operator said to break it.
+    What an earlier policy promised is kept, unless the operator said to break it. The published
+    systems do not weigh each resize of whatever policy against its cost (`raysched.resizing`): a
+    simulation of one does not either.
     """
 
     at_s: float
@@ -258,6 +260,7 @@ class PolicySwitched:
     loaning: str = "off"
     loaning_parameters: Mapping[str, Any] = field(default_factory=dict)
     break_promises: bool = False
+    weighs_resizes: bool = True
     kind: Literal["policy_switched"] = "policy_switched"
 
 

@@ -27,10 +27,10 @@ def worthwhile(state: State, changes: Changes) -> Changes:
 
     Growth pays where the epochs that are left after the next boundary are predicted to get shorter
     by more, together, than resizes were measured to cost: in place where workers can join the
-    job's, else a restart. Of a job that nothing is known of, and while none was measured, all
-    growth pays.
+    job's, else a restart. Of a job that nothing is known of, while none was measured, and where
+    resizes are not weighed, all growth pays.
     """
-    if not state.restart_s and not state.resize_s:
+    if not state.weighs_resizes or not (state.restart_s or state.resize_s):
         return changes
     kept = [_kept(state, job, allocation) for job, allocation in changes]
     if not any(kept) or _given_gpus(changes, kept) > 0:

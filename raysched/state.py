@@ -175,6 +175,8 @@ class State:
     profiles: Profiles = field(default_factory=Profiles)
     restart_s: float = 0.0
     """Measured seconds from a grant's pick-up to training: a running mean."""
+    weighs_resizes: bool = True
+    """Growth that does not pay for its resize is left out (`raysched.resizing`)."""
     resize_s: float = 0.0
     """Measured seconds that an in-place resize keeps a job from training: a running mean."""
     events: int = 0

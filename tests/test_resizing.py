@@ -6,7 +6,7 @@ import pytest
 
 from policies.problem import Allocation, Decision, Promise
 from policies.reason import because
-from raysched.events import PolicyDecided
+from raysched.events import PolicyDecided, PolicySwitched
 from tests.pretend_cluster import EPOCH_S, PretendCluster, spec
 
 RESIZE_S = 2.0  # as a pretended cluster starts workers
@@ -24,9 +24,10 @@ def cluster() -> PretendCluster:
     return made
 
 
-def decide(cluster, promise=None, **workers):
+def decide(cluster, promise=None, weighs=True, **workers):
     """Answer as a policy that gives these jobs so many workers, which start where they can."""
-    cluster.switch("fifo")  # has it asked, if it is not already
+    # The switch has it asked, if it is not already.
+    cluster.tell(PolicySwitched(cluster.now_s, "fifo", weighs_resizes=weighs))
     ask = cluster.engine.state.policy.outstanding
     asked = {job: Allocation(n, WHY, promise=promise) for job, n in workers.items()}
     cluster.tell(PolicyDecided(cluster.now_s, ask, Decision(asked), {}))
@@ -71,6 +72,13 @@ def test_while_no_resize_was_measured_all_growth_pays(cluster):
     running(cluster, "a", 2, epochs=3)
     cluster.engine.state.restart_s = 0.0
     decide(cluster, a=4)
+    assert target(cluster) == {"a": 4}
+
+
+def test_where_resizes_are_not_weighed_all_growth_pays(cluster):
+    """As in simulations of the published systems."""
+    running(cluster, "a", 2, epochs=3)
+    decide(cluster, weighs=False, a=4)
     assert target(cluster) == {"a": 4}
 
 

@@ -130,6 +130,7 @@ class Simulator:
                 dict(settings.policy_parameters),
                 settings.loaning,
                 dict(settings.loaning_parameters),
+                weighs_resizes=settings.weighs_resizes,
             )
         )
         while self._step():

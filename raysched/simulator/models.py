@@ -128,9 +128,11 @@ class Settings:
 
     `slot_s`: of what happens the scheduler is told at the ends of slots, as `told` says (None: at
     once). `rows_when_told`: `deadline_ratio_slot` counts ends when they were told, not when they
-    were. `report_every_s`: a job that trains reports
-    its epochs before the policy is asked if it has not for this long; 0 keeps the remaining work
-    that policies see exact, larger values save time where there are thousands of jobs.
+    were. `report_every_s`: a job that trains reports its epochs before the policy is asked if it
+    has not for this long; 0 keeps the remaining work that policies see exact, larger values save
+    time where there are thousands of jobs. `weighs_resizes`: growth that does not pay for its
+    resize is left out, as on Ray, whatever the policy says (`raysched.resizing`); the published
+    systems leave that to their policies.
     """
 
     policy: str = "fifo"
@@ -142,3 +144,4 @@ class Settings:
     told: Told = Told.IN_SLOT
     rows_when_told: bool = True
     report_every_s: float = 0.0
+    weighs_resizes: bool = False

@@ -202,4 +202,5 @@ def _settings(stopwatch: _Stopwatch) -> Settings:
         loaning=chosen.loaning,
         loaning_parameters=chosen.loaning_parameters,
         costs=costs,
+        weighs_resizes=chosen.weighs_resizes,
     )
