@@ -11,6 +11,7 @@ part of the profile; the sizes beyond are those that count.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ import click
 import numpy as np
 
 from benchmarks import report
+from raysched.demo.workload import SAMPLES_PER_S
 from raysched.jobs import JobSpec
 from raysched.performance import EpochTimes, predicted_epoch_s
 from raysched.profile import Profile, Ring, epoch_s, to_measure
@@ -30,7 +32,6 @@ PROFILED_ON = 2  # workers of a job's first grant
 WORKERS = 4
 BATCH_SIZES = (64, 128, 256)
 EPOCH_SAMPLES = 1024
-SAMPLES_PER_S = 500.0  # of a simulated GPU
 TARGET = 0.15
 _COLUMNS = ("model", "batch", "workers", "measured/s", "profile/s", "off", "corrected/s", "off")
 
@@ -197,13 +198,16 @@ def text(sizes: Sequence[Size], found: dict[str, float | bool]) -> str:
         )
         for size in sizes
     ]
+    load = os.getloadavg()[0]
     return (
         f"{report.table(_COLUMNS, rows)}\n\n"
         f"Throughput on more workers than were profiled is predicted within "
         f"{found['median_off']:.1%} (median; worst {found['worst_off']:.1%}), "
         f"{found['median_off_corrected']:.1%} once an epoch was reported; target {TARGET:.0%}: "
         f"{'met' if found['met'] else 'MISSED'}.\n"
-        f"Device time was simulated: {SAMPLES_PER_S:.0f} samples a second on each GPU."
+        f"Device time was simulated: {SAMPLES_PER_S:.0f} samples a second on each GPU, as in the "
+        f"demo. {load:.1f} processes ran on {os.cpu_count()} cores in the last minute: others that "
+        "come and go between a profile and what it is compared with are an error, too."
     )
 
 
