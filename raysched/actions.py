@@ -69,6 +69,16 @@ class ReleaseGrant:
 
 
 @dataclass(frozen=True, slots=True)
+class EndWorkers:
+    """End the workers of a grant at once: a server that is reclaimed had to be free of them by now.
+    Answer with `WorkersStopped`; their job starts again from what was saved."""
+
+    job: str
+    grant: int
+    kind: Literal["end_workers"] = "end_workers"
+
+
+@dataclass(frozen=True, slots=True)
 class SetBatchSize:
     """A job that runs goes on with this global batch from its next epoch boundary, on the workers
     that it has; its next `EpochFinished` says that it does."""
@@ -119,6 +129,7 @@ Action: TypeAlias = Annotated[
     | AskLoaning
     | Offer
     | ReleaseGrant
+    | EndWorkers
     | SetBatchSize
     | Reject
     | ScaleReplicas

@@ -39,6 +39,7 @@ _KEEPS_SERVERS = frozenset(
         events.WorkersResized,
         events.JobProfiled,
         events.EpochFinished,
+        events.SafePointReached,
         events.WorkersStopped,
         events.GpusFreed,
         events.JobEnded,
@@ -59,6 +60,7 @@ _FREES_NOTHING = frozenset(
         events.WorkersResized,
         events.JobProfiled,
         events.EpochFinished,
+        events.SafePointReached,
         events.WorkersStopped,
         events.JobEnded,
         events.TimePassed,
@@ -91,6 +93,7 @@ class Engine:
             events.WorkersResized: self._workers_resized,
             events.JobProfiled: self._job_profiled,
             events.EpochFinished: self._epoch_finished,
+            events.SafePointReached: self._safe_point_reached,
             events.WorkersStopped: self._workers_stopped,
             events.GpusFreed: self._gpus_freed,
             events.JobEnded: self._job_ended,
@@ -142,7 +145,9 @@ class Engine:
 
     def next_due_s(self) -> float | None:
         """When time alone makes something due: the body then sends `TimePassed`."""
-        return triggers.next_due_s(self.state, self._policy.interval_s)
+        policy_s = triggers.next_due_s(self.state, self._policy.interval_s)
+        times = [at_s for at_s in (policy_s, lending.next_deadline_s(self.state)) if at_s is not None]
+        return min(times, default=None)
 
     # -- servers
 
@@ -241,12 +246,28 @@ class Engine:
         epochs = max(event.epoch + 1 - job.epochs_done, 1)  # a body may tell of several at once
         job.epochs_done = max(job.epochs_done, event.epoch + 1)
         job.reported = event.grant
-        job.attained_gpu_s += epochs * event.epoch_s * job.workers_now * job.spec.gpus_per_worker
+        self._attain(job, epochs - job.part, event.epoch_s)
+        job.part = 0.0
         self._learn(job, job.running.batch_size, event.epoch_s)
         if job.trained:
             return []
         job.phase = "running"
         return grants.reach_boundary(self.state, job)
+
+    def _safe_point_reached(self, event: events.SafePointReached) -> list[Action]:
+        job = self.state.live.get(event.job)
+        if job is None or job.running is None or job.running.grant != event.grant:
+            return []
+        if event.epoch == job.epochs_done:  # an older one is redone, and counted at its boundary
+            self._attain(job, max(event.part - job.part, 0.0), event.epoch_s)
+            job.epochs_repeated += max(job.part - event.part, 0.0)  # told, but not saved
+            job.part = event.part
+        job.phase = "running"
+        return grants.reach_safe_point(self.state, job)
+
+    def _attain(self, job: Job, epochs: float, epoch_s: float) -> None:
+        """Count the GPU time that so many epochs, or a part of one, took."""
+        job.attained_gpu_s += epochs * epoch_s * job.workers_now * job.spec.gpus_per_worker
 
     def _learn(self, job: Job, batch_size: int, epoch_s: float) -> None:
         """Take a measured epoch in, and have the policy asked where it drifts from prediction."""
@@ -334,7 +355,7 @@ class Engine:
             if server.loan == "open":  # the fence went by itself
                 triggers.policy_due(self.state, f"the loan of {event.server} was lost")
                 self._touch(self.state.live)  # what was to stand there is void
-            server.loan = "none"
+            server.loan, server.leave_by_s = "none", None
         return []
 
     # -- decisions
@@ -358,7 +379,7 @@ class Engine:
     def _time_passed(self, event: events.TimePassed) -> list[Action]:
         triggers.periods_over(self.state, self._policy.interval_s)
         promises.expire(self.state)
-        return []
+        return lending.end_overdue(self.state)
 
     def _policy_decided(self, event: events.PolicyDecided) -> list[Action]:
         if not triggers.answered(self.state.policy, event.ask):

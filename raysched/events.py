@@ -146,8 +146,23 @@ class EpochFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class SafePointReached:
+    """Within an epoch a job saved how far it is: of `epoch` (from 0) this `part` (0 to 1) is done
+    and will not be redone. At its pace the whole epoch would take `epoch_s`."""
+
+    at_s: float
+    job: str
+    grant: int
+    epoch: int
+    part: float
+    epoch_s: float
+    kind: Literal["safe_point_reached"] = "safe_point_reached"
+
+
+@dataclass(frozen=True, slots=True)
 class WorkersStopped:
-    """The worker group of a grant is gone: it left at a boundary, or it was lost."""
+    """The worker group of a grant is gone: it left at a boundary or a safe point, was ended in time
+    for a reclaim, or was lost."""
 
     at_s: float
     job: str
@@ -182,7 +197,9 @@ class JobEnded:
 class InferenceConfigured:
     """An inference deployment may lend: what one of its servers holds and carries.
 
-    `refill_s`: from asking for a replica to its first answer. `min_servers` always serve.
+    `refill_s`: from asking for a replica to its first answer. `min_servers` always serve. Workers
+    that stand on a server `grace_s` after its reclaim are ended there; None: they leave at their
+    next boundary or safe point, however long that takes.
     """
 
     at_s: float
@@ -191,6 +208,7 @@ class InferenceConfigured:
     server_rps: float
     refill_s: float
     min_servers: int = 1
+    grace_s: float | None = None
     kind: Literal["inference_configured"] = "inference_configured"
 
 
@@ -333,6 +351,7 @@ Event: TypeAlias = Annotated[
     | WorkersResized
     | JobProfiled
     | EpochFinished
+    | SafePointReached
     | WorkersStopped
     | GpusFreed
     | JobEnded

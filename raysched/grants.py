@@ -14,7 +14,7 @@ from typing import Literal
 
 from policies.problem import Allocation
 from policies.reason import Reason, because
-from raysched.actions import Action, Grant, Offer, ReleaseGrant, SetBatchSize
+from raysched.actions import Action, EndWorkers, Grant, Offer, ReleaseGrant, SetBatchSize
 from raysched.state import Job, Outcome, State
 
 
@@ -105,7 +105,6 @@ def reach_boundary(state: State, job: Job) -> list[Action]:
     elsewhere may not be free yet, and the server is needed. A batch that was chosen for workers
     that are still to come waits for them where those that are there cannot hold it.
     """
-    actions: list[Action] = []
     running, batch_size = job.running, job.batch_size
     if (
         running is not None
@@ -113,11 +112,30 @@ def reach_boundary(state: State, job: Job) -> list[Action]:
         and state.fits(job, batch_size, running.workers)
     ):
         job.running = replace(running, batch_size=batch_size)
-    if job.offer is None and _stands_on_reclaimed(state, job):
-        actions = _offer(state, job, _what_remains(state, job), keep_wanted=True)
+    actions = _offer_what_remains(state, job) if _stands_on_reclaimed(state, job) else []
     if job.offer is not None and _may_leave(state, job):
         job.phase = "leaving"
     return actions
+
+
+def reach_safe_point(state: State, job: Job) -> list[Action]:
+    """A running job is at a safe point within an epoch: it leaves a server that is being reclaimed,
+    and for nothing else."""
+    if not _stands_on_reclaimed(state, job):
+        return []
+    actions = _offer_what_remains(state, job)
+    job.phase = "leaving"
+    return actions
+
+
+def cut_short(state: State, job: Job) -> list[Action]:
+    """The workers of a job must be gone now, wherever it is in its epoch, unless they are leaving
+    already. It goes on elsewhere from what was saved."""
+    if job.running is None or job.phase == "leaving" or job.trained:
+        return []
+    actions = _offer_what_remains(state, job)
+    job.cut_short = True
+    return [*actions, EndWorkers(job.id, job.running.grant)]
 
 
 def resize_in_place(state: State, job: Job, grant: int) -> list[Action]:
@@ -126,7 +144,7 @@ def resize_in_place(state: State, job: Job, grant: int) -> list[Action]:
     if job.offer is None or job.offer.grant != grant or job.phase != "leaving":
         return []  # said twice, or withdrawn meanwhile
     old, job.running, job.offer = job.running, job.offer, None
-    job.phase, job.in_place = "starting", True
+    job.phase, job.in_place, job.cut_short = "starting", True, False
     return [] if old is None else _give_up(state, job, old, job.standing)
 
 
@@ -136,8 +154,9 @@ def stop(state: State, job: Job, grant: int, *, lost: bool) -> list[Action]:
         return []  # said twice, or said of an older grant
     old, job.running = job.running, None
     actions: list[Action] = []
-    if lost and job.phase == "running":
-        job.epochs_repeated += 1  # the epoch under way is redone
+    if (lost or job.cut_short) and job.phase == "running":
+        job.epochs_repeated += 1 - job.part  # the epoch under way is redone
+    job.cut_short = False
     if not job.spec.checkpoints and not job.trained:
         job.epochs_repeated += job.epochs_done
         job.epochs_done = 0
@@ -193,6 +212,14 @@ def _offer(
         change = "move" if job.offer.workers == job.running.workers else "resize"
     actions = [] if older is None else _give_up(state, job, older, _held(job))
     return [*actions, Offer(change, job.offer, job.reason)]
+
+
+def _offer_what_remains(state: State, job: Job) -> list[Action]:
+    """Have a job that must leave a server go on with what it may keep, if nothing else is offered:
+    what it shall have elsewhere may not be free yet."""
+    if job.offer is not None:
+        return []
+    return _offer(state, job, _what_remains(state, job), keep_wanted=True)
 
 
 def _offer_again(state: State, job: Job, lost: Grant) -> list[Action]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raysched import events
-from raysched.actions import Action, Grant, Offer, Reject
+from raysched.actions import Action, EndWorkers, Grant, Offer, Reject
 from raysched.events import Event
 from raysched.jobs import JobSpec
 from raysched.journal import Row
@@ -90,12 +90,16 @@ class JobHistory:
     resizes_in_place: int = 0
     preemptions: int = 0
     losses: int = 0
-    """Times that its workers were lost: each redoes the epoch under way."""
+    """Times that its workers were lost."""
+    safe_part: float = 0
+    """Of the epoch under way, what its last safe point holds."""
+    redone: float = 0
+    """Epochs begun again after its workers were lost or ended; of each all but its safe part."""
 
     @property
-    def epochs_repeated(self) -> int:
+    def epochs_repeated(self) -> float:
         """Epochs begun again after a loss, and epochs reported twice."""
-        return self.losses + self.counted.repeated
+        return self.redone + self.counted.repeated
 
     @property
     def queuing_s(self) -> float | None:
@@ -167,6 +171,7 @@ class History:
         self.events = 0
         self._offers: dict[str, Offer] = {}
         self._grants: dict[tuple[str, int], Grant] = {}
+        self._cut_short: set[tuple[str, int]] = set()
         self._take_in: dict[type, Callable[[Any], None]] = {
             events.ServerAdded: self._server_added,
             events.JobSubmitted: self._job_submitted,
@@ -174,6 +179,7 @@ class History:
             events.WorkersStarted: self._workers_started,
             events.WorkersResized: self._workers_resized,
             events.EpochFinished: self._epoch_finished,
+            events.SafePointReached: self._safe_point_reached,
             events.WorkersStopped: self._workers_stopped,
             events.JobEnded: self._job_ended,
             events.LoanOpened: self._loan_opened,
@@ -205,6 +211,8 @@ class History:
             if isinstance(action, Offer):
                 self._offers[action.grant.job] = action
                 self._grants[action.grant.job, action.grant.grant] = action.grant
+            elif isinstance(action, EndWorkers):
+                self._cut_short.add((action.job, action.grant))
             elif isinstance(action, Reject):
                 job = self.jobs[action.job]
                 job.outcome, job.ended_s = "rejected", event.at_s
@@ -258,11 +266,22 @@ class History:
             stretch.to_s = event.at_s
             job.epochs.append(Epoch(event.at_s, event.epoch, stretch.workers, event.epoch_s))
             job.counted.take(event.epoch)
+        job.safe_part = 0
+        self._cut_short.discard((event.job, event.grant))
         job.metrics = event.metrics
+
+    def _safe_point_reached(self, event: events.SafePointReached) -> None:
+        job = self.jobs[event.job]
+        self._cut_short.discard((event.job, event.grant))
+        if event.epoch > job.counted.last:
+            job.redone += max(job.safe_part - event.part, 0)
+            job.safe_part = event.part
 
     def _workers_stopped(self, event: events.WorkersStopped) -> None:
         job = self.jobs[event.job]
         self._close(job, event.at_s)
+        if event.lost or (event.job, event.grant) in self._cut_short:
+            job.redone += 1 - job.safe_part
         if event.lost:
             job.losses += 1
         elif (offered := self._offers.get(event.job)) and offered.change == "preempt":

@@ -50,7 +50,7 @@ class JobSpec:
     GPUs of rate 1, where they were profiled: of each admissible batch size after the other, None
     where it does not fit on so many workers (the smallest fits on any number). With `pre_run`, what
     is not known of its throughput is measured before it trains, on as many workers as it gets then
-    and on fewer (001 §5).
+    and on fewer (001 §5). It has a safe point `every_s` within an epoch; None: boundaries alone.
     """
 
     name: str
@@ -71,6 +71,7 @@ class JobSpec:
     profile_epoch_s: tuple[float | None, ...] | None = None
     batch_sizes: tuple[int, ...] = ()
     pre_run: bool = False
+    every_s: float | None = None
 
     def __post_init__(self) -> None:
         _at_least_one("epochs", self.epochs)
@@ -96,9 +97,15 @@ class JobSpec:
         self._check_profile()
         if self.gpu_type and self.mixes_gpus:
             raise InvalidJob("mixes_gpus", f"with gpu_type={self.gpu_type!r} there is but one type")
-        for name, seconds in (("deadline", self.deadline_s), ("expected", self.expected_s)):
+        for name, seconds in (
+            ("deadline", self.deadline_s),
+            ("expected", self.expected_s),
+            ("every", self.every_s),
+        ):
             if seconds is not None and not seconds > 0:
                 raise InvalidJob(name, f"{seconds} s is not a time to come; use a positive one")
+        if self.every_s is not None and not self.checkpoints:
+            raise InvalidJob("every", "a safe point is a checkpoint; drop checkpoints=False")
 
     def _check_batches(self) -> None:
         smallest = self.admissible[0]

@@ -10,6 +10,7 @@ the fence goes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -63,6 +64,8 @@ def apply(state: State, decision: LoanDecision) -> list[Action]:
         server = state.servers.get(server_id)
         if server is not None and server.loan == "open":  # it may have gone meanwhile
             actions += _reclaim(state, server, decision.reason)
+            if inference.config.grace_s is not None:
+                server.leave_by_s = state.now_s + inference.config.grace_s
     serving = _serving(state)
     if decision.needed > serving:
         inference.vacating -= min(inference.vacating, decision.needed - serving)
@@ -84,8 +87,33 @@ def close_emptied(state: State) -> list[Action]:
         return actions
     for server in _pool(state):
         if server.loan == "reclaiming" and not state.ledger.accounts[server.id].in_use:
-            server.loan = "closing"
+            server.loan, server.leave_by_s = "closing", None
             actions.append(CloseLoan(server.id))
+    return actions
+
+
+def next_deadline_s(state: State) -> float | None:
+    """By when workers must be gone from the next reclaimed server; None: nothing is waited for."""
+    if state.inference is None or state.inference.config.grace_s is None:
+        return None
+    times = [s.leave_by_s for s in _pool(state) if s.leave_by_s is not None]
+    return min(times, default=None)
+
+
+def end_overdue(state: State) -> list[Action]:
+    """End workers that still stand where they had to be gone by now."""
+    actions: list[Action] = []
+    deadline_s = next_deadline_s(state)
+    if deadline_s is None or deadline_s > state.now_s:
+        return actions
+    late = {
+        s.id for s in _pool(state) if s.leave_by_s is not None and s.leave_by_s <= state.now_s
+    }
+    for server in late:
+        state.servers[server].leave_by_s = None
+    for job in state.live_jobs():
+        if late & job.standing.keys():
+            actions += grants.cut_short(state, job)
     return actions
 
 
@@ -128,11 +156,19 @@ def problem(state: State) -> LoanProblem | None:
 
 
 def lead_s(state: State, inference: Inference) -> float:
-    """How long a reclaim takes: the longest epoch under way, a restart, and the refill."""
-    epochs_s = [
-        state.predicted_s(job) for job in state.live_jobs() if job.running is not None and job.times
-    ]
-    return max(epochs_s, default=0.0) + state.restart_s + inference.config.refill_s
+    """How long a reclaim takes: the longest way of a job to its next boundary or safe point, but no
+    longer than the grace, then a restart and the refill."""
+    leave_s = max(
+        (
+            min(state.predicted_s(job), job.spec.every_s or math.inf)
+            for job in state.live_jobs()
+            if job.running is not None and job.times
+        ),
+        default=0.0,
+    )
+    if inference.config.grace_s is not None:
+        leave_s = min(leave_s, inference.config.grace_s)
+    return leave_s + state.restart_s + inference.config.refill_s
 
 
 def _pool(state: State) -> list[Server]:

@@ -53,13 +53,18 @@ class Job:
     """Decided, but some of its GPUs are not free yet."""
     reason: Reason = field(default_factory=lambda: because("waits for the first decision"))
     epochs_done: int = 0
-    epochs_repeated: int = 0
+    part: float = 0.0
+    """Of the epoch under way, what its last safe point holds: 0 to 1."""
+    epochs_repeated: float = 0.0
+    """At most so many were trained again: of one that was cut off, all but its safe part."""
     reported: int = 0
     """The grant on which the last epoch was reported."""
     ready: int = 0
     """The last grant whose workers were said to be warm beside those that train."""
     joinable: bool = False
     """Workers can join those that train."""
+    cut_short: bool = False
+    """Its workers are being ended within an epoch: where they stand they had to be gone by now."""
     in_place: bool = False
     """Its workers went over to the running grant in place."""
     batch_size: int = 0
@@ -122,6 +127,9 @@ class Server:
     gpu_type: str
     gpu_rate: float = 1.0
     loan: Loan = "none"
+    leave_by_s: float | None = None
+    """While it is reclaimed: workers that stand on it then are ended. None: they leave by
+    themselves, or were told to end."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ def summarise(history: History) -> dict[str, Any]:
         "jobs_completed": sum(job.outcome == "finished" for job in jobs),
         "epochs_expected": sum(job.spec.epochs for job in jobs),
         "epochs_run": sum(job.counted.run for job in jobs),
-        "epochs_repeated": sum(job.epochs_repeated for job in jobs),
+        "epochs_repeated": round(sum(job.epochs_repeated for job in jobs), 2),
         "resizes": sum(job.resizes for job in jobs),
         "resizes_in_place": sum(job.resizes_in_place for job in jobs),
         "resize_pause_s_median": _median(_pauses(jobs)),

@@ -37,7 +37,7 @@ def job_view(job: Job, now_s: float) -> dict[str, Any]:
         "servers": dict(job.standing),
         "epochs_done": job.epochs_done,
         "epochs": job.spec.epochs,
-        "epochs_repeated": job.epochs_repeated,
+        "epochs_repeated": round(job.epochs_repeated, 2),
         "age_s": (job.ended_s if job.ended_s is not None else now_s) - job.submitted_s,
         "reason": str(job.reason),
         "error": job.error,

@@ -18,6 +18,8 @@ from raysched.actions import (
     AskLoaning,
     AskPolicy,
     CloseLoan,
+    EndWorkers,
+    Grant,
     OpenLoan,
     ReleaseGrant,
     ScaleReplicas,
@@ -39,6 +41,7 @@ from raysched.events import (
     PolicySwitched,
     Pool,
     ReplicasObserved,
+    SafePointReached,
     ServerAdded,
     ServerLost,
     TimePassed,
@@ -76,6 +79,7 @@ class PretendCluster:
     opening: list[str] = field(default_factory=list)
     closing: list[str] = field(default_factory=list)
     releasing: list[tuple[str, str]] = field(default_factory=list)  # (job, server)
+    ending: list[tuple[str, int]] = field(default_factory=list)  # (job, grant)
     in_use: dict[str, dict[str, int]] = field(default_factory=dict)  # job -> server -> GPUs
     gpu_rate: dict[str, float] = field(default_factory=dict)
     joinable: set[str] = field(default_factory=set)  # jobs that are resized in place
@@ -108,6 +112,8 @@ class PretendCluster:
         elif isinstance(action, ReleaseGrant):
             self.releasing += [(action.job, server) for server in action.servers]
             self._end_joiners(action.job)
+        elif isinstance(action, EndWorkers):
+            self.ending.append((action.job, action.grant))
         elif isinstance(action, ScaleReplicas):
             self.wanted_replicas = action.replicas
 
@@ -136,13 +142,19 @@ class PretendCluster:
         self.closing = [s for s in self.closing if s != server]
         self.tell(ServerLost(self.now_s, server))
 
-    def serve(self, servers: int = 2, gpu_type: str = "GPU", gpu_rate: float = 1.0) -> None:
+    def serve(
+        self,
+        servers: int = 2,
+        gpu_type: str = "GPU",
+        gpu_rate: float = 1.0,
+        grace_s: float | None = None,
+    ) -> None:
         """An inference deployment of two replicas a server, 20 requests/s each server."""
         for index in range(servers):
             self.add_server(f"i{index + 1}", "inference", gpu_type, gpu_rate)
             self.replicas[f"i{index + 1}"] = 2
         self.wanted_replicas = 2 * servers
-        self.tell(InferenceConfigured(self.now_s, "app", 2, 20.0, 2.0))
+        self.tell(InferenceConfigured(self.now_s, "app", 2, 20.0, 2.0, grace_s=grace_s))
         self.see_replicas()
 
     def switch(
@@ -206,20 +218,47 @@ class PretendCluster:
         if record.phase != "running" or record.running is None:
             return
         grant = record.running
-        epoch_s = EPOCH_S / sum(n * self.gpu_rate[s] for s, n in grant.servers.items())
-        self.now_s += epoch_s
+        epoch_s = self._epoch_s(grant)
+        self.now_s += epoch_s * (1 - record.part)
         self.tell(EpochFinished(self.now_s, job, grant.grant, record.epochs_done, epoch_s))
         if record.epochs_done == record.spec.epochs:
             self.in_use.pop(job, None)
             self.tell(JobEnded(self.now_s, job, "finished"))
         elif self.engine.state.jobs[job].phase == "leaving":
-            if (
-                job in self.joinable
-                and record.offer
-                and set(record.offer.servers) & set(grant.servers)
-            ):
-                self.resize_in_place(job)
-            else:
+            self._leave(job, grant)
+
+    def reach_safe_point(self, job: str) -> None:
+        """Half of what is left of an epoch is trained and saved; if it is told to leave, it does."""
+        record = self.engine.state.jobs[job]
+        if record.phase != "running" or record.running is None or not record.spec.checkpoints:
+            return
+        grant, epoch_s, trained = record.running, self._epoch_s(record.running), 1 - record.part
+        self.now_s += epoch_s * trained / 2
+        part = record.part + trained / 2
+        self.tell(
+            SafePointReached(
+                self.now_s, job, grant.grant, record.epochs_done, part, epoch_s
+            )
+        )
+        if self.engine.state.jobs[job].phase == "leaving":
+            self._leave(job, grant)
+
+    def _epoch_s(self, grant: Grant) -> float:
+        return EPOCH_S / sum(n * self.gpu_rate[s] for s, n in grant.servers.items())
+
+    def _leave(self, job: str, grant: Grant) -> None:
+        offer = self.engine.state.jobs[job].offer
+        if job in self.joinable and offer and set(offer.servers) & set(grant.servers):
+            self.resize_in_place(job)
+        else:
+            self.stop_workers(job)
+
+    def end_workers(self) -> None:
+        """The oldest workers that had to be gone are killed, if they are still there."""
+        if self.ending:
+            job, grant = self.ending.pop(0)
+            running = self.engine.state.jobs[job].running
+            if running is not None and running.grant == grant:
                 self.stop_workers(job)
 
     def resize_in_place(self, job: str) -> None:
@@ -293,6 +332,7 @@ class PretendCluster:
         for _ in range(200):
             before = len(self.log)
             self.decide_all()
+            self.end_workers()
             self.fence()
             self.unfence()
             self.free()

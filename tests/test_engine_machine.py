@@ -72,15 +72,20 @@ def same(ours, theirs):
 class Brain(RuleBasedStateMachine):
     """Rules are what the world may do; the engine must cope with all of it."""
 
-    @initialize(policy=policies, loaning=st.sampled_from(["off", "aryl"]), t4=st.booleans())
-    def start(self, policy, loaning, t4):
+    @initialize(
+        policy=policies,
+        loaning=st.sampled_from(["off", "aryl"]),
+        t4=st.booleans(),
+        grace_s=st.sampled_from([None, 0.0, 1.0, 20.0]),
+    )
+    def start(self, policy, loaning, t4, grace_s):
         self.cluster = PretendCluster()
         self.submitted = 0
         self.inference_gpus = ("T4", 0.25) if t4 else ("GPU", 1.0)
         self.cluster.switch(policy, loaning)
         for server in ("t1", "t2"):
             self.cluster.add_server(server)
-        self.cluster.serve(2, *self.inference_gpus)
+        self.cluster.serve(2, *self.inference_gpus, grace_s)
 
     def live(self, index: int) -> str | None:
         alive = [job.id for job in self.cluster.engine.state.live_jobs()]
@@ -130,6 +135,15 @@ class Brain(RuleBasedStateMachine):
     def finish_epoch(self, index):
         if (job := self.live(index)) is not None:
             self.cluster.finish_epoch(job)
+
+    @rule(index=jobs)
+    def reach_safe_point(self, index):
+        if (job := self.live(index)) is not None:
+            self.cluster.reach_safe_point(job)
+
+    @rule()
+    def end_workers(self):
+        self.cluster.end_workers()
 
     @rule(index=jobs)
     def lose_workers(self, index):
@@ -197,6 +211,18 @@ class Brain(RuleBasedStateMachine):
                 types = {state.servers[s].gpu_type for s in servers if s in state.servers}
                 assert job.spec.mixes_gpus or len(types) <= 1
                 assert not job.spec.gpu_type or types <= {job.spec.gpu_type}
+
+    @invariant()
+    def whoever_stands_where_it_had_to_be_gone_was_told_to_end(self):
+        if not hasattr(self, "cluster"):
+            return
+        state = self.cluster.engine.state
+        late = {s.id for s in state.servers.values() if s.loan == "reclaiming"}
+        late -= {s.id for s in state.servers.values() if s.leave_by_s is not None}
+        for job in state.live_jobs():
+            if state.inference.config.grace_s is not None and late & job.standing.keys():
+                assert job.cut_short or job.phase == "leaving" or job.trained
+            assert 0 <= job.part < 1
 
     @invariant()
     def what_is_kept_up_to_date_equals_what_is_made_anew(self):

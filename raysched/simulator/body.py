@@ -21,6 +21,7 @@ from raysched.actions import (
     AskLoaning,
     AskPolicy,
     CloseLoan,
+    EndWorkers,
     Offer,
     OpenLoan,
     Reject,
@@ -281,6 +282,8 @@ class Simulator:
             self._groups.offered(action.grant, self.now_s)
         elif isinstance(action, ReleaseGrant):
             self._groups.released(action, self.now_s)
+        elif isinstance(action, EndWorkers):
+            self._groups.end_at_once(action, self.now_s)
         elif isinstance(action, SetBatchSize):
             self._groups.set_batch_size(action.job, self.now_s)
         elif isinstance(action, Reject):

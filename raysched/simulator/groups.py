@@ -8,7 +8,7 @@ from functools import partial
 from heapq import heappop, heappush
 from operator import attrgetter
 
-from raysched.actions import Grant, ReleaseGrant
+from raysched.actions import EndWorkers, Grant, ReleaseGrant
 from raysched.events import (
     EpochFinished,
     Event,
@@ -136,9 +136,22 @@ class WorkerGroups:
             hit.append(job.running)
             training = self._leave_training(job.id)
             if training is not None:
-                done = math.floor(training.done(now_s) + ROUNDING_EPOCHS)
-                self._keep(training, max(float(done), training.progress.done))
+                self._keep(training, training.saved(now_s))
         return hit
+
+    def end_at_once(self, action: EndWorkers, now_s: float) -> None:
+        """Workers that must be gone now stop, wherever they are in their epoch."""
+        grant = self._state.live[action.job].running
+        training = self._leave_training(action.job)
+        if training is not None:
+            self._keep(training, training.saved(now_s))
+        if grant is not None:
+            self._note(
+                now_s + self._costs.stop_s,
+                Kind.STOPPED,
+                action.job,
+                lambda at_s: self._stopped(grant, at_s),
+            )
 
     def tell_lost(self, hit: list[Grant], now_s: float) -> None:
         """Tell that these workers are gone."""

@@ -88,6 +88,17 @@ class Training:
         """Whole epochs that are done by now, the one apart with which the job is over."""
         return min(math.floor(self.done(now_s) + ROUNDING_EPOCHS), math.ceil(self.lasts) - 1)
 
+    def saved(self, now_s: float) -> float:
+        """Epochs that a checkpoint holds by now: whole ones, and of the one under way what was done
+        at its last safe point."""
+        done = self.done(now_s)
+        saved = max(float(math.floor(done + ROUNDING_EPOCHS)), self.progress.done)
+        every_s = self.progress.arrival.spec.every_s
+        if every_s is not None:
+            every = every_s / self.epoch_s
+            saved += math.floor((done - saved) / every + ROUNDING_EPOCHS) * every
+        return saved
+
     def next_boundary(self, now_s: float) -> int:
         """Epochs done at the first boundary from now on that was not reported yet."""
         upcoming = math.ceil(self.done(now_s) - ROUNDING_EPOCHS)
