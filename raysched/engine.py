@@ -146,7 +146,9 @@ class Engine:
     def next_due_s(self) -> float | None:
         """When time alone makes something due: the body then sends `TimePassed`."""
         policy_s = triggers.next_due_s(self.state, self._policy.interval_s)
-        times = [at_s for at_s in (policy_s, lending.next_deadline_s(self.state)) if at_s is not None]
+        times = [
+            at_s for at_s in (policy_s, lending.next_deadline_s(self.state)) if at_s is not None
+        ]
         return min(times, default=None)
 
     # -- servers
@@ -262,6 +264,7 @@ class Engine:
             self._attain(job, max(event.part - job.part, 0.0), event.epoch_s)
             job.epochs_repeated += max(job.part - event.part, 0.0)  # told, but not saved
             job.part = event.part
+            job.reported = event.grant
         job.phase = "running"
         return grants.reach_safe_point(self.state, job)
 

@@ -106,9 +106,7 @@ def end_overdue(state: State) -> list[Action]:
     deadline_s = next_deadline_s(state)
     if deadline_s is None or deadline_s > state.now_s:
         return actions
-    late = {
-        s.id for s in _pool(state) if s.leave_by_s is not None and s.leave_by_s <= state.now_s
-    }
+    late = {s.id for s in _pool(state) if s.leave_by_s is not None and s.leave_by_s <= state.now_s}
     for server in late:
         state.servers[server].leave_by_s = None
     for job in state.live_jobs():

@@ -58,7 +58,7 @@ class Job:
     epochs_repeated: float = 0.0
     """At most so many were trained again: of one that was cut off, all but its safe part."""
     reported: int = 0
-    """The grant on which the last epoch was reported."""
+    """The grant on which the last epoch, or part of one, was reported."""
     ready: int = 0
     """The last grant whose workers were said to be warm beside those that train."""
     joinable: bool = False
@@ -92,6 +92,11 @@ class Job:
     def trained(self) -> bool:
         """Whether all its epochs are run: only its end is waited for."""
         return self.epochs_done >= self.spec.epochs
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether its workers are to be ended at once: they are not about to leave."""
+        return self.cut_short and self.phase != "leaving"
 
     @property
     def standing(self) -> Mapping[str, int]:

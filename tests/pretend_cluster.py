@@ -228,18 +228,14 @@ class PretendCluster:
             self._leave(job, grant)
 
     def reach_safe_point(self, job: str) -> None:
-        """Half of what is left of an epoch is trained and saved; if it is told to leave, it does."""
+        """Half of what is left of an epoch is trained and saved; who is told to leave does."""
         record = self.engine.state.jobs[job]
         if record.phase != "running" or record.running is None or not record.spec.checkpoints:
             return
         grant, epoch_s, trained = record.running, self._epoch_s(record.running), 1 - record.part
         self.now_s += epoch_s * trained / 2
         part = record.part + trained / 2
-        self.tell(
-            SafePointReached(
-                self.now_s, job, grant.grant, record.epochs_done, part, epoch_s
-            )
-        )
+        self.tell(SafePointReached(self.now_s, job, grant.grant, record.epochs_done, part, epoch_s))
         if self.engine.state.jobs[job].phase == "leaving":
             self._leave(job, grant)
 

@@ -34,6 +34,7 @@ class Assignment:
     simulated_samples_per_s: float | None = None  # of one simulated GPU of rate 1
     gpu_rate: float = 1.0  # of this worker's GPUs
     checkpoints: bool = True  # whether epoch boundaries are saved
+    every_s: float | None = None  # between safe points within an epoch; None: it has none
     joinable: bool = True  # whether others can join its workers while they train
     joins: bool = False  # whether it joins workers that have trained before
     profiles: ToProfile = NOTHING  # what its workers measure before they train

@@ -1,4 +1,5 @@
-"""The end of an epoch: it is told, saved, and workers hear whether they go on as they are."""
+"""The end of an epoch, or a safe point within one: it is told and saved, and workers hear whether
+they go on as they are."""
 
 from __future__ import annotations
 
@@ -15,28 +16,33 @@ GATE_S = 120.0
 
 def reach(
     stateful: tuple[state.Stateful, ...],
-    seed: int,
-    epoch: int,
+    position: state.Position,
     epoch_s: float,
     metrics: dict[str, float],
+    part: float = 1.0,
 ) -> bool:
-    """Tell of an epoch that took `epoch_s`, and save it; whether its job goes over to another
-    grant now."""
+    """Tell and save that training stands here; whether its job goes over to another grant now.
+
+    `epoch_s` is what the whole epoch takes at the pace of these workers, `part` what is done of it:
+    at its end `position` is the start of the next one.
+    """
     assignment = current()
     next_grant = assignment.grant
+    epoch = position.epoch if part < 1 else position.epoch - 1
     if dist.get_rank() == 0:
         next_grant, _ = link.call(
-            "boundary", BoundaryReport(assignment.job, assignment.grant, epoch, epoch_s, metrics)
+            "boundary",
+            BoundaryReport(assignment.job, assignment.grant, epoch, epoch_s, metrics, part),
         )
     next_grant = state.integer_from_rank_zero(next_grant)
-    if epoch == assignment.epochs - 1:
+    if position.epoch == assignment.epochs:
         next_grant = assignment.grant  # nothing is left that other workers could do
     workers = dist.get_world_size()
     reported = {"epoch": epoch, "workers": workers, NEXT_GRANT: next_grant, **metrics}
     if dist.get_rank() != 0:
         ray.train.report({})  # all ranks take part
     elif assignment.checkpoints:
-        state.save(stateful, seed, epoch, reported)
+        state.save(stateful, position, reported)
     else:
         ray.train.report(reported)
     return next_grant != assignment.grant

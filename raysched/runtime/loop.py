@@ -13,7 +13,8 @@
 
 The end of the loop's body is the epoch boundary: state is saved, the scheduler is asked, and where
 it has granted other workers, those that leave stop here, those that join come in, and the others
-go on with the next epoch. Where that fails all are started anew, from what was saved.
+go on with the next epoch. Where that fails all are started anew, from what was saved. With
+`every` the same is done between two steps of a long epoch, for a server that is taken back.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 import torch.distributed as dist
@@ -34,21 +36,43 @@ from raysched.runtime import (
     parallel,
     process_group,
     profiler,
+    safe_points,
     state,
 )
 from raysched.runtime.assignment import assign, current
 from raysched.runtime.parallel import Replicated, device
-from raysched.runtime.state import Stateful
+from raysched.runtime.state import Position, Stateful
 
 
 class _Running:
     """The epoch that this worker is in."""
 
-    epoch = 0
-    metrics: dict[str, float] = {}  # noqa: RUF012 - replaced as a whole at each epoch
     stateful: tuple[Stateful, ...] = ()
+    position = Position(seed=0)  # what is saved
+    metrics: dict[str, float] = {}  # noqa: RUF012 - replaced as a whole at each epoch
     profiles = False  # whether its first steps are to be timed, and do not count
-    profiling_s = 0.0  # of it that this took
+    passes = 0  # over samples, begun in it
+    from_s = 0.0  # since when its workers are these
+    from_part = 0.0  # and from which part of it on
+
+    @classmethod
+    def begin(cls) -> None:
+        """Enter the epoch at the position."""
+        _seed(cls.position)
+        cls.metrics, cls.passes = {}, 0
+        cls.from_s, cls.from_part = time.perf_counter(), 0.0
+
+    @classmethod
+    def reach(cls, position: Position, part: float) -> bool:
+        """Save this position, with so much of the epoch done; whether other workers train now."""
+        reached_s = time.perf_counter()
+        epoch_s = (reached_s - cls.from_s) / (part - cls.from_part)
+        goes_over = boundary.reach(cls.stateful, position, epoch_s, cls.metrics, part)
+        cls.position = position
+        if goes_over:
+            _go_over(gate.wait(boundary.GATE_S))
+            _say_started(time.perf_counter() - reached_s)
+        return goes_over
 
 
 def prepare(model: torch.nn.Module) -> Replicated:
@@ -71,25 +95,17 @@ def epochs(*stateful: Stateful) -> Iterator[int]:
     workers begin at epoch 0. Random numbers are seeded for each epoch and rank, so that an epoch
     which is run again draws the same ones.
     """
+    _Running.stateful = stateful
     if current().joins:
-        epoch, seed = _go_over(stateful, 0, 0, gate.wait())
+        _go_over(gate.wait())
     else:
-        epoch, seed = state.restore(stateful)
+        _Running.position = state.restore(stateful)
         _say_started(time.time() - current().granted_at_s)
-        _Running.stateful = stateful
         _Running.profiles = bool(current().profiles.local_batches)
-    while epoch < current().epochs:
-        _seed(seed, epoch)
-        _Running.epoch, _Running.metrics, _Running.profiling_s = epoch, {}, 0.0
-        began_s = time.perf_counter()
+    while (epoch := _Running.position.epoch) < current().epochs:
+        _Running.begin()
         yield epoch
-        done_s = time.perf_counter()
-        epoch_s = done_s - began_s - _Running.profiling_s
-        goes_over = boundary.reach(stateful, seed, epoch, epoch_s, _Running.metrics)
-        epoch += 1
-        if goes_over:
-            _go_over(stateful, epoch, seed, gate.wait(boundary.GATE_S))
-            _say_started(time.perf_counter() - done_s)
+        _Running.reach(Position(_Running.position.seed, epoch + 1), part=1.0)
 
 
 def batches(samples: int) -> Iterator[tuple[torch.Tensor, float]]:
@@ -101,21 +117,41 @@ def batches(samples: int) -> Iterator[tuple[torch.Tensor, float]]:
     not divide evenly. A worker for which nothing is left of a last small batch gets one sample of
     weight 0, so that all workers take the same number of steps.
 
-    Of a model that is unknown to the scheduler, the first workers take a few steps before all
-    others to be timed; what they change of the state that `epochs` was given is put back.
+    The first pass over samples in an epoch has the safe points of a job that asked for them: it
+    begins where the last one was, and workers may change between two of its steps. Of a model that
+    is unknown to the scheduler, the first workers take a few steps before all others to be timed;
+    what they change of the state that `epochs` was given is put back.
     """
-    assignment = current()
-    rank, workers = dist.get_rank(), dist.get_world_size()
-    order = torch.randperm(samples, generator=torch.Generator().manual_seed(_Running.epoch))
+    epoch = _Running.position.epoch
+    order = torch.randperm(samples, generator=torch.Generator().manual_seed(epoch))
     if _Running.profiles:
         _Running.profiles, began_s = False, time.perf_counter()
-        yield from profiler.rehearse(_Running.stateful, order, assignment)
-        _Running.profiling_s = time.perf_counter() - began_s
-    for batch in order.split(assignment.batch_size):
+        yield from profiler.rehearse(_Running.stateful, order, current())
+        _Running.from_s += time.perf_counter() - began_s  # no part of the epoch
+    _Running.passes += 1
+    clock, trained = None, 0
+    if _Running.passes == 1 and (every_s := current().every_s) is not None:
+        clock, trained = safe_points.SafePointClock(every_s), _Running.position.trained
+        _Running.from_part = trained / samples
+    while trained < samples:
+        assignment = current()
+        rank, workers = dist.get_rank(), dist.get_world_size()
+        batch = order[trained : trained + assignment.batch_size]
         indices = batch[rank::workers]
         weight = len(indices) * workers / len(batch)
         device_time.hold(assignment, len(indices))
         yield (indices if len(indices) else batch[:1]), weight
+        trained += len(batch)
+        if clock is not None and trained < samples and clock.is_due():
+            _reach_safe_point(trained, samples)
+            clock.restart()
+
+
+def _reach_safe_point(trained: int, samples: int) -> None:
+    position, part = replace(_Running.position, trained=trained), trained / samples
+    if _Running.reach(position, part):
+        _Running.from_s, _Running.from_part = time.perf_counter(), part
+    _seed(position)
 
 
 def report(**metrics: float) -> None:
@@ -123,22 +159,19 @@ def report(**metrics: float) -> None:
     _Running.metrics = {**_Running.metrics, **metrics}
 
 
-def _go_over(
-    stateful: tuple[Stateful, ...], epoch: int, seed: int, ticket: gate.Ticket
-) -> tuple[int, int]:
-    """Train on among the workers of another grant; the epoch and the seed, as all have them."""
+def _go_over(ticket: gate.Ticket) -> None:
+    """Train on among the workers of another grant, from where they are."""
     parallel.leave_group()
     assign(ticket.assignment)
     process_group.join(ticket.rank, ticket.workers, ticket.address, ticket.port)
     parallel.join_group()
     if ticket.survivors < ticket.workers:
         joins = ticket.rank >= ticket.survivors
-        return state.share(stateful, epoch, seed, joins=joins)
-    return epoch, seed
+        _Running.position = state.share(_Running.stateful, _Running.position, joins=joins)
 
 
-def _seed(seed: int, epoch: int) -> None:
-    draw = seed + 1_000_003 * epoch + dist.get_rank()
+def _seed(position: Position) -> None:
+    draw = position.seed + 1_000_003 * position.epoch + 7_919 * position.trained + dist.get_rank()
     torch.manual_seed(draw)
     random.seed(draw)
     if "numpy" in sys.modules:

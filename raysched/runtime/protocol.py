@@ -11,6 +11,7 @@ The trainer's side of a job's life:
 Beside it, while workers train that others can join:
 
     offered (answered when there is a new offer) ─► offer_ready (its joiners are warm)
+            (or when the workers must stop at once) ─► workers_stopped
     boundary ─► that grant ─► workers_resized ─► workers_started
 
 Names are those of the scheduler actor's methods. All are safe to repeat.
@@ -73,17 +74,20 @@ class Standing:
 
     granted: GrantedSlots | None = None
     ended: str = ""  # why there is nothing to wait for: cancelled, rejected
+    must_stop: bool = False  # its workers must be gone now, wherever they are in their epoch
 
 
 @dataclass(frozen=True, slots=True)
 class BoundaryReport:
-    """What rank 0 says at an epoch boundary, before the checkpoint is registered."""
+    """What rank 0 says at an epoch boundary, or at a safe point where `part` of the epoch is done,
+    before the checkpoint is registered."""
 
     job: str
     grant: int
     epoch: int
     epoch_s: float
     metrics: Mapping[str, float] = field(default_factory=dict)
+    part: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

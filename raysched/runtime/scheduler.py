@@ -36,6 +36,7 @@ from raysched.events import (
     JobSubmitted,
     OfferReady,
     PolicySwitched,
+    SafePointReached,
     WorkersResized,
     WorkersStarted,
     WorkersStopped,
@@ -150,7 +151,8 @@ class Scheduler:
 
     async def offered(self, job: str, running: int, known: int) -> Standing:
         """What a job whose workers others can join may have beside the grant `running`: answered
-        when that is not the grant `known` (0: nothing) any more, or after a while."""
+        when that is not the grant `known` (0: nothing) any more, or after a while. Or that the
+        workers must stop at once, whatever they are offered."""
         await self._ready.wait()
 
         def offer() -> Grant | None:
@@ -163,8 +165,14 @@ class Scheduler:
             found = offer()
             return (found.grant if found else 0) != known
 
-        await self._body.until(is_another, OFFER_LOOK_S)
-        return self._slots(job, offer())
+        def must_stop() -> bool:
+            record = self._body.engine.state.live.get(job)
+            if record is None or record.running is None or record.running.grant != running:
+                return False
+            return record.must_stop
+
+        await self._body.until(lambda: is_another() or must_stop(), OFFER_LOOK_S)
+        return Standing(must_stop=True) if must_stop() else self._slots(job, offer())
 
     def _slots(
         self, job: str, grant: Grant | None, local_batches: tuple[int, ...] | None = None
@@ -227,24 +235,17 @@ class Scheduler:
         await self._body.tell(JobProfiled(self._body.now_s(), job, grant, profile, all_reduce_s))
 
     async def boundary(self, report: BoundaryReport) -> tuple[int, int]:
-        """An epoch is done; the grant (and its workers) that the job goes on with."""
+        """An epoch or a part of it is done; the grant (and its workers) that the job goes on
+        with."""
         await self._ready.wait()
         await self._until_it_stands(report.job, report.grant)
         record = self._body.engine.state.jobs.get(report.job)
         if record is None or record.running is None or record.running.grant != report.grant:
             return NO_GRANT
-        said_before = report.epoch < record.epochs_done and record.reported == report.grant
+        done, told = report.epoch + report.part, record.epochs_done + record.part
+        said_before = done <= told and record.reported == report.grant
         if not said_before:
-            await self._body.tell(
-                EpochFinished(
-                    self._body.now_s(),
-                    report.job,
-                    report.grant,
-                    report.epoch,
-                    report.epoch_s,
-                    dict(report.metrics),
-                )
-            )
+            await self._body.tell(_event(report, self._body.now_s()))
         if record.running is None or not record.alive:
             return NO_GRANT
         if record.phase != "leaving":
@@ -357,6 +358,13 @@ class Scheduler:
         await self._ready.wait()
         self._body.journal.fold()
         return str(self._journal_path)
+
+
+def _event(report: BoundaryReport, at_s: float) -> EpochFinished | SafePointReached:
+    job, grant, epoch, epoch_s = report.job, report.grant, report.epoch, report.epoch_s
+    if report.part < 1:
+        return SafePointReached(at_s, job, grant, epoch, report.part, epoch_s)
+    return EpochFinished(at_s, job, grant, epoch, epoch_s, dict(report.metrics))
 
 
 def start(journal_path: Path | str | None = None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import ray.train
@@ -30,23 +31,32 @@ class Stateful(Protocol):
         """Take such a state over."""
 
 
-def restore(stateful: tuple[Stateful, ...]) -> tuple[int, int]:
-    """Load the last boundary; the first epoch to run and the seed of the job's random numbers."""
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the training of a job stands: so many samples into an epoch. `seed` is that of its
+    random numbers."""
+
+    seed: int
+    epoch: int = 0
+    trained: int = 0
+
+
+def restore(stateful: tuple[Stateful, ...]) -> Position:
+    """Load what was saved last, and go on from there."""
     checkpoint = ray.train.get_checkpoint()
     if checkpoint is None:
-        return 0, integer_from_rank_zero(torch.initial_seed() % 2**31)
+        return Position(integer_from_rank_zero(torch.initial_seed() % 2**31))
     with checkpoint.as_directory() as directory:
         saved = torch.load(os.path.join(directory, _FILE), map_location="cpu", weights_only=False)
     for part, saved_state in zip(stateful, saved["state"], strict=True):
         _unwrapped(part).load_state_dict(saved_state)
-    return saved["epoch"] + 1, saved["seed"]
+    return Position(saved["seed"], saved["epoch"], saved["trained"])
 
 
-def save(stateful: tuple[Stateful, ...], seed: int, epoch: int, reported: dict[str, Any]) -> None:
-    """Report a boundary with its checkpoint."""
+def save(stateful: tuple[Stateful, ...], position: Position, reported: dict[str, Any]) -> None:
+    """Report a boundary or a safe point with its checkpoint."""
     saved = {
-        "epoch": epoch,
-        "seed": seed,
+        **asdict(position),
         "state": [_unwrapped(part).state_dict() for part in stateful],
     }
     with tempfile.TemporaryDirectory(prefix="raysched-") as directory:
@@ -54,19 +64,19 @@ def save(stateful: tuple[Stateful, ...], seed: int, epoch: int, reported: dict[s
         ray.train.report(reported, checkpoint=ray.train.Checkpoint.from_directory(directory))
 
 
-def share(stateful: tuple[Stateful, ...], epoch: int, seed: int, *, joins: bool) -> tuple[int, int]:
-    """Bring rank 0's state to those that join; the epoch and the seed, as all have them then."""
+def share(stateful: tuple[Stateful, ...], position: Position, *, joins: bool) -> Position:
+    """Bring rank 0's state to those that join; the position, as all have it then."""
     parts = [part for part in stateful if not isinstance(part, Replicated)]
     device = group_device()
     if dist.get_rank() == 0:
-        broadcast.send((epoch, seed, [part.state_dict() for part in parts]), device)
+        broadcast.send((position, [part.state_dict() for part in parts]), device)
     elif not joins:
         broadcast.pass_by(device)
     else:
-        epoch, seed, states = broadcast.receive(device)
+        position, states = broadcast.receive(device)
         for part, state in zip(parts, states, strict=True):
             part.load_state_dict(state)
-    return epoch, seed
+    return position
 
 
 def integer_from_rank_zero(value: int) -> int:

@@ -48,6 +48,10 @@ class TorchTrainer(GrantedTrainer):
         checkpoints: Whether epoch boundaries are saved. Without, a job whose workers stop starts
             over at epoch 0, so that it must have a fixed number of them; its result has neither
             checkpoint nor metrics.
+        every: Time between safe points within an epoch: `"30s"`, `"10m"`, or seconds. There the job
+            is saved, and leaves a server that inference takes back, in place where it can. They lie
+            between two steps of the epoch's first pass by `raysched.batches`. Left out: a job is
+            saved at epoch boundaries alone.
         expected: The whole running time on the least number of workers, as far as known.
         pre_run: Whether its throughput is measured before it trains, on as many workers as it gets
             then and on fewer, where the scheduler does not know it. Without, it is predicted from a
@@ -75,6 +79,7 @@ class TorchTrainer(GrantedTrainer):
         gpu_type: str = "",
         mixes_gpus: bool = False,
         checkpoints: bool = True,
+        every: str | float | None = None,
         expected: str | float | None = None,
         pre_run: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -96,6 +101,7 @@ class TorchTrainer(GrantedTrainer):
             utility=utility,
             priority=priority,
             tenant=tenant,
+            every_s=_duration("every", every),
             expected_s=_duration("expected", expected),
             gpu_type=gpu_type,
             mixes_gpus=mixes_gpus,
@@ -148,6 +154,7 @@ class TorchTrainer(GrantedTrainer):
             gpus_per_worker=self.spec.gpus_per_worker,
             simulated_samples_per_s=self.simulated_samples_per_s,
             checkpoints=self.spec.checkpoints,
+            every_s=self.spec.every_s,
             joinable=self._is_joinable,
         )
         try:

@@ -15,9 +15,10 @@ READY_S = 60.0
 class ScriptedScheduler:
     """Sizes by epoch: `{0: 1, 3: 2}` grants 1 worker, and 2 after epoch 2. 0 parks for a while.
 
-    With `in_place` others are offered what comes next as soon as a grant stands, and a boundary
-    waits for those who join; without, every change is a restart. `profiles` is what the workers of
-    a first grant are to measure.
+    A size at 2.3 is that from the first safe point on where 0.3 of epoch 2 are done; "cut" instead
+    of a size ends the workers there. With `in_place` others are offered what comes next as soon as
+    a grant stands, and a boundary waits for those who join; without, every change is a restart.
+    `profiles` is what the workers of a first grant are to measure.
     """
 
     PARKED_S = 0.5
@@ -30,6 +31,8 @@ class ScriptedScheduler:
         self.running = {}  # job -> grant on which its workers are
         self.offers = {}  # job -> (grant, workers)
         self.ready = {}  # job -> last grant that was said to be ready
+        self.reached = set()  # (job, safe point of its script)
+        self.cut = {}  # job -> grant whose workers must stop
         self.groups = {}  # job -> placement groups that stand, by slot
         self.parked_until_s = {}
         self.story = []  # everything that was said, in order
@@ -66,6 +69,8 @@ class ScriptedScheduler:
         self.story.append(("started", job, time.time(), grant, start_s))
 
     async def offered(self, job, running, known):
+        if self.cut.get(job) == running:
+            return Standing(must_stop=True)
         if job not in self.offers or self.running[job] != running:
             return Standing()
         return Standing(self._slots(job, *self.offers[job]))
@@ -84,7 +89,11 @@ class ScriptedScheduler:
         job = report.job
         self.story.append(("boundary", job, time.time(), report))
         grant, workers = self.grants[job]
-        target = self._sizes(job).get(report.epoch + 1, workers)
+        target = self._target(job, report, workers)
+        if target == "cut":
+            self.cut[job] = grant
+            self.grants[job] = (grant + 1, workers)
+            return grant, workers
         if target != workers:
             self.grants[job] = (grant + 1, target)
             self.parked_until_s[job] = time.monotonic() + self.PARKED_S
@@ -102,6 +111,16 @@ class ScriptedScheduler:
 
     def _sizes(self, job):
         return self.scripts[self.jobs[job].name][0]
+
+    def _target(self, job, report, workers):
+        """What the script says for here, once."""
+        if report.part == 1:
+            return self._sizes(job).get(report.epoch + 1, workers)
+        for at, target in self._sizes(job).items():
+            if report.epoch < at <= report.epoch + report.part and (job, at) not in self.reached:
+                self.reached.add((job, at))
+                return target
+        return workers
 
     def _stand_on(self, job, grant):
         """Offer what the script says next, if the job is resized in place."""

@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]  # a cluster beside ot
 
 EPOCHS = 6
 PROFILES = ToProfile((16, 32), (2,), sizes=(1, 2), batch_sizes=(32, 64))
+BATCH_SIZE = 32
 SAMPLES = 130  # not divisible by the batch size, and a last batch of 2
 
 
@@ -36,13 +37,16 @@ def scheduler(ray_cluster):
 def trainer(scheduler, tmp_path):
     from raysched.runtime.trainer import TorchTrainer
 
-    def make(function, sizes, name, *, in_place=False, profiles=NOTHING, **config):
+    def make(
+        function, sizes, name, *, in_place=False, profiles=NOTHING, every=None, **config
+    ):
         ray.get(scheduler.script.remote(name, sizes, in_place, profiles))
         return TorchTrainer(
             function,
             epochs=EPOCHS,
             workers=(1, 4),
-            batch_size=64,
+            batch_size=BATCH_SIZE,
+            every=every,
             name=name,
             checkpoint=tmp_path,
             train_loop_config=config,
@@ -65,7 +69,8 @@ def _train(config):
     model = loop.prepare(net)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for epoch in loop.epochs(model, optimizer):
-        for indices, weight in loop.batches(SAMPLES):
+        for step, (indices, weight) in enumerate(loop.batches(SAMPLES)):
+            time.sleep(1.5 if (epoch, step) == config.get("slow_step") else config.get("step_s", 0))
             loss = weight * torch.nn.functional.mse_loss(model(samples[indices]), targets[indices])
             optimizer.zero_grad()
             loss.backward()
@@ -96,7 +101,7 @@ def _said(scheduler, job, kind):
 
 
 def _losses(scheduler, job):
-    reports = [report for (report,) in _said(scheduler, job, "boundary")]
+    reports = [report for (report,) in _said(scheduler, job, "boundary") if report.part == 1]
     assert [report.epoch for report in reports] == list(range(EPOCHS)), "an epoch lost or repeated"
     return [report.metrics["loss"] for report in reports]
 
@@ -111,7 +116,7 @@ def unbroken_losses(scheduler, tmp_path_factory):
         _train,
         epochs=EPOCHS,
         workers=(1, 4),
-        batch_size=64,
+        batch_size=BATCH_SIZE,
         name="unbroken",
         checkpoint=tmp_path_factory.mktemp("unbroken"),
         train_loop_config={},
@@ -155,6 +160,37 @@ def test_workers_that_profile_train_as_if_they_had_not(scheduler, trainer, unbro
         64: [1, 2],
     }
     assert all(seconds > 0 for seconds in [*profile.step_s.values(), *all_reduce_s[2].values()])
+
+
+def _parts(scheduler, job, epoch):
+    """What of an epoch was done at its safe points."""
+    reports = [report for (report,) in _said(scheduler, job, "boundary")]
+    return [report.part for report in reports if report.epoch == epoch and report.part < 1]
+
+
+def test_workers_join_and_leave_within_an_epoch(scheduler, trainer, unbroken_losses):
+    sizes = {0: 2, 1.3: 1, 2.3: 3}
+    run = trainer(_train, sizes, "within", in_place=True, every="0.05s", step_s=0.1)
+    result = run.fit()
+    assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
+    assert result.metrics["loss"] == pytest.approx(unbroken_losses[-1], rel=1e-4)
+    assert len(_said(scheduler, run.job, "granted")) == 1, "it was started anew"
+    assert [grant for (grant,) in _said(scheduler, run.job, "resized")] == [2, 3]
+    assert _parts(scheduler, run.job, 2) == [n * BATCH_SIZE / SAMPLES for n in (1, 2, 3, 4)]
+
+
+def test_workers_that_are_ended_within_an_epoch_redo_what_came_after_its_safe_point(
+    scheduler, trainer, unbroken_losses
+):
+    sizes = {0: 1, 1.3: 2, 3.3: "cut"}
+    run = trainer(_train, sizes, "cut short", every="0.05s", step_s=0.1, slow_step=(3, 2))
+    run.fit()
+    assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
+    assert [workers for _, workers in _said(scheduler, run.job, "granted")] == [1, 2, 2]
+    assert not any(lost for _, lost, _ in _said(scheduler, run.job, "stopped"))
+    for epoch in (1, 3):
+        parts = _parts(scheduler, run.job, epoch)
+        assert parts == sorted(set(parts)), "a part was trained twice"
 
 
 def test_a_worker_killed_in_mid_epoch_costs_that_epoch_only(

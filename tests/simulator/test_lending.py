@@ -1,5 +1,9 @@
 """Inference servers on loan in virtual time: lent in the valley, back before the rise."""
 
+from dataclasses import replace
+
+import pytest
+
 from raysched.events import DemandObserved, InferenceConfigured
 from raysched.simulator.replicas import Replicas
 from raysched.simulator.scenario import ServerSet, pool_of
@@ -9,15 +13,15 @@ from tests.simulator.scenes import Costs, job, simulate, simulator
 REFILL_S = 2.0
 
 
-def two_inference_servers(rps):
+def two_inference_servers(rps, grace_s=None):
     """Servers i1 and i2 of 4 GPUs, 2 replicas and 20 requests/s each, and demand by second."""
-    return [*pool_of("inference", ServerSet(2, 4)), *demand_on(rps)]
+    return [*pool_of("inference", ServerSet(2, 4)), *demand_on(rps, grace_s)]
 
 
-def demand_on(rps):
+def demand_on(rps, grace_s=None):
     """A deployment on such servers, whatever their GPUs."""
     return [
-        InferenceConfigured(0.0, "app", 2, 20.0, REFILL_S),
+        InferenceConfigured(0.0, "app", 2, 20.0, REFILL_S, grace_s=grace_s),
         *(DemandObserved(float(at_s), rps(at_s)) for at_s in range(1, 600)),
     ]
 
@@ -70,6 +74,29 @@ def test_workers_leave_a_reclaimed_server_at_their_boundary():
     assert loan.reclaimed_s < first.to_s < loan.reclaimed_s + 10.0
     assert there.stretches[1].servers == {"t1": 4}
     assert there.preemptions == 1
+
+
+@pytest.mark.parametrize("every_s", [None, 7.0])
+def test_workers_whose_epoch_is_longer_than_the_grace_are_ended(every_s):
+    slow = job("there", epochs=4, epoch_s=440.0, workers=4)  # epochs of 110 s on four workers
+    jobs = [
+        job("fills", epochs=90, workers=4),
+        replace(slow, spec=replace(slow.spec, every_s=every_s)),
+    ]
+    outcome = simulate(
+        jobs, outside=two_inference_servers(valley, 3.0), policy="aryl", loaning="aryl"
+    )
+    loan, there = only_loan(outcome), outcome.history.jobs["there"]
+    first, *others = there.stretches
+    assert first.servers == {"i2": 4}
+    assert first.to_s == loan.reclaimed_s + 3.0
+    trained_s = (first.to_s - first.training_s) % 110.0
+    kept_s = trained_s // every_s * every_s if every_s else 0.0
+    assert 0 < trained_s - kept_s
+    (second,) = others
+    whole = (first.to_s - first.training_s) // 110.0
+    left_s = (4 - whole) * 110.0 - kept_s
+    assert second.to_s - second.training_s == pytest.approx(left_s)
 
 
 def test_workers_that_start_on_a_server_being_reclaimed_leave_it_all_the_same():

@@ -161,6 +161,9 @@ class JobController(TrainController):
         while True:
             grant, job = self._grant, self._assignment.job
             found: Standing = await link.acall("offered", job, grant, known)
+            if found.must_stop and grant == self._grant:
+                self._policy.must_stop = True
+                return
             offered = found.granted.grant if found.granted else 0
             if offered != known and grant == self._grant and self._policy.leaves_for is None:
                 known = offered
