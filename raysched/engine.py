@@ -209,9 +209,10 @@ class Engine:
         job = self.state.live.get(event.job)
         if job is None or job.running is None or job.running.grant != event.grant:
             return []
+        job.joinable = event.joinable
         if job.phase != "starting":
             return []
-        job.phase, job.joinable = "running", event.joinable
+        job.phase = "running"
         state = self.state
         if job.in_place:
             state.resize_s = _mean_of(state.resize_s, event.start_s)

@@ -8,6 +8,7 @@ import ray
 from ray._private.state import actors
 from ray._private.state import state as cluster_state
 from ray._raylet import GlobalStateAccessor  # type: ignore[attr-defined]
+from ray.air._internal import device_manager
 from ray.train.v2._internal.callbacks import DatasetsCallback
 from ray.train.v2._internal.callbacks.metrics import (
     ControllerMetricsCallback,
@@ -49,6 +50,8 @@ PARAMETERS = {
     RayTrainWorker.__init__: ["self"],
     RayTrainWorker.get_metadata: ["self"],
     RayTrainWorker.run_train_fn: ["self", "train_fn_ref"],
+    TrainContext._sync_checkpoint_dir_name_across_ranks: ["self", "checkpoint_dir_name"],
+    TrainContext.get_checkpoint: ["self"],
     ReportCallback.after_report: ["self", "training_report", "metrics"],
     ScalingPolicy.__init__: ["self", "scaling_config"],
     ScalingPolicy._get_num_workers_for_resource_request: ["self"],
@@ -146,6 +149,7 @@ def test_the_controller_keeps_what_is_read_where_it_was():
     source = inspect.getsource(TrainController)
     for attribute in (
         "_health_check_interval_s",
+        "_checkpoint_manager",
         "_latest_poll_time",
         "_run_attempt_id",
         "_state",
@@ -161,6 +165,17 @@ def test_the_controller_keeps_what_is_read_where_it_was():
     for attribute in ("_worker_group_start_timeout_s", "_world_rank_to_ongoing_poll.clear()"):
         assert attribute in inspect.getsource(WorkerGroup), attribute
     assert "self._worker_group_state.shutdown()" in inspect.getsource(WorkerGroup.shutdown)
+
+
+def test_reports_take_metrics_and_checkpoint_first_and_meet_for_a_name():
+    assert list(inspect.signature(TrainContext.report).parameters)[:3] == [
+        "self",
+        "metrics",
+        "checkpoint",
+    ]
+    assert "self._sync_checkpoint_dir_name_across_ranks(" in inspect.getsource(TrainContext.report)
+    worker = inspect.getsource(RayTrainWorker.init_train_context)
+    assert "set_train_context(context)" in worker
 
 
 def test_a_worker_finds_its_place_among_the_others_where_it_is_set_anew():
@@ -187,6 +202,10 @@ def test_the_rest_that_is_used_exists():
         "shutdown",
     }
     assert callable(actors)
+    assert hasattr(device_manager, "_torch_device_manager")
+    assert "_torch_device_manager" in inspect.getsource(
+        device_manager.get_torch_device_manager_by_context
+    )
     assert callable(cluster_state._connect_and_get_accessor)
     assert hasattr(GlobalStateAccessor, "get_worker_info")
     for callback in (

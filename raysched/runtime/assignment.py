@@ -36,11 +36,13 @@ class Assignment:
     checkpoints: bool = True  # whether epoch boundaries are saved
     every_s: float | None = None  # between safe points within an epoch; None: it has none
     joinable: bool = True  # whether others can join its workers while they train
+    epochs_done: int = 0  # at whose end the checkpoint was saved that it starts from
     joins: bool = False  # whether it joins workers that have trained before
     profiles: ToProfile = NOTHING  # what its workers measure before they train
 
 
 _current: Assignment | None = None
+_walks_epochs = False
 
 
 def assign(assignment: Assignment) -> None:
@@ -58,3 +60,14 @@ def current() -> Assignment:
     if _current is None:
         raise RuntimeError("not in a training worker; run the function by raysched.TorchTrainer")
     return _current
+
+
+def walk_epochs() -> None:
+    """Note that this worker's function walks its epochs with `raysched.epochs`."""
+    global _walks_epochs  # noqa: PLW0603 - one worker process, one function
+    _walks_epochs = True
+
+
+def walks_epochs() -> bool:
+    """Whether it does. One that does not is a function for Ray Train alone."""
+    return _walks_epochs

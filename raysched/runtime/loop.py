@@ -39,7 +39,7 @@ from raysched.runtime import (
     safe_points,
     state,
 )
-from raysched.runtime.assignment import assign, current
+from raysched.runtime.assignment import assign, current, walk_epochs
 from raysched.runtime.parallel import Replicated, device
 from raysched.runtime.state import Position, Stateful
 
@@ -95,6 +95,7 @@ def epochs(*stateful: Stateful) -> Iterator[int]:
     workers begin at epoch 0. Random numbers are seeded for each epoch and rank, so that an epoch
     which is run again draws the same ones.
     """
+    walk_epochs()
     _Running.stateful = stateful
     if current().joins:
         _go_over(gate.wait())

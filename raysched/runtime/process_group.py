@@ -15,6 +15,8 @@ import ray
 import ray.train
 from ray.train.backend import Backend, BackendConfig
 
+from raysched.runtime.ray_train.devices import use_what_is_there
+
 # A lost peer is seen by its closed socket; this is for one that hangs.
 TIMEOUT_S = 60
 
@@ -46,6 +48,7 @@ def join(rank: int, world_size: int, address: str, port: int) -> None:
         "LOCAL_WORLD_SIZE": str(context.get_local_world_size()),
         "NODE_RANK": str(context.get_node_rank()),
     }
+    use_what_is_there()
     if torch.cuda.is_available():
         from ray.train.torch import get_device
 

@@ -31,6 +31,9 @@ NAMESPACE = "raysched"
 NEXT_GRANT = "next_grant"
 """The metric of a boundary's report that says which grant stands from there on."""
 
+EPOCHS_DONE = "raysched_epochs_done"
+"""The metric of a report that counts epochs where the training function does not say them."""
+
 CURRENT_GRANT = -1
 """In `workers_stopped`: whichever grant the job has. A restarted controller lost its number."""
 

@@ -30,7 +30,11 @@ class TorchTrainer(GrantedTrainer):
     """Trains `train_loop_per_worker` for `epochs` on as many workers as the scheduler grants.
 
     The training function walks its epochs with `raysched.epochs`; the number of workers changes
-    between two of them. A worker is a process with `gpus_per_worker` GPUs and one CPU.
+    between two of them. One that is written for Ray Train alone runs as it is: each report of its
+    rank 0 that carries a checkpoint ends an epoch, and where other workers are granted, these start
+    from `ray.train.get_checkpoint()`.
+
+    A worker is a process with `gpus_per_worker` GPUs and one CPU.
 
     Args:
         train_loop_per_worker: Runs on every worker, with `train_loop_config` if it takes one.

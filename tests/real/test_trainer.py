@@ -193,6 +193,60 @@ def test_workers_that_are_ended_within_an_epoch_redo_what_came_after_its_safe_po
         assert parts == sorted(set(parts)), "a part was trained twice"
 
 
+def _for_ray_train_alone(config):
+    """As in Ray Train's own guide; it also leaves a line for each epoch that a rank begins."""
+    import tempfile
+
+    import ray.train.torch
+    import torch
+
+    torch.manual_seed(0)
+    samples = torch.randn(SAMPLES, 16)
+    model = ray.train.torch.prepare_model(torch.nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    bare = getattr(model, "module", model)
+    context, first = ray.train.get_context(), 0
+    if (checkpoint := ray.train.get_checkpoint()) is not None:
+        with checkpoint.as_directory() as directory:
+            saved = torch.load(os.path.join(directory, "model.pt"))
+        bare.load_state_dict(saved["model"])
+        first = saved["epoch"] + 1
+    for epoch in range(first, EPOCHS):
+        with open(config["lines"], "a") as lines:
+            lines.write(f"{epoch} {context.get_world_rank()} of {context.get_world_size()}\n")
+        loss = model(samples).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        ray.train.report({"halfway": True})  # no checkpoint: no boundary
+        with tempfile.TemporaryDirectory() as directory:
+            checkpoint = None
+            if context.get_world_rank() == 0:
+                torch.save(
+                    {"model": bare.state_dict(), "epoch": epoch},
+                    os.path.join(directory, "model.pt"),
+                )
+                checkpoint = ray.train.Checkpoint.from_directory(directory)
+            metrics = {"loss": loss.item(), "epoch": epoch, "note": "any"}
+            ray.train.report(metrics, checkpoint=checkpoint)
+
+
+def test_a_function_for_ray_train_alone_is_resized_at_its_checkpoints(scheduler, trainer, tmp_path):
+    lines = tmp_path / "lines"
+    run = trainer(_for_ray_train_alone, {0: 1, 2: 2, 3: 1, 5: 0}, "alone", lines=str(lines))
+    result = run.fit()
+    sizes = [1, 1, 2, 1, 1, 2]  # parked before the last one
+    assert sorted(lines.read_text().splitlines()) == [
+        f"{epoch} {rank} of {size}" for epoch, size in enumerate(sizes) for rank in range(size)
+    ]
+    losses = _losses(scheduler, run.job)
+    assert losses == sorted(losses, reverse=True)
+    assert result.metrics["loss"] == losses[-1]
+    assert (result.metrics["epoch"], result.metrics["note"]) == (EPOCHS - 1, "any")
+    assert [grant for grant, _ in _said(scheduler, run.job, "started")] == [1, 2, 3, 5]
+    assert not any(lost for _, lost, _ in _said(scheduler, run.job, "stopped"))
+
+
 def test_a_worker_killed_in_mid_epoch_costs_that_epoch_only(
     scheduler, trainer, unbroken_losses, tmp_path
 ):

@@ -31,7 +31,14 @@ from ray.train.v2._internal.execution.worker_group.worker import Worker
 
 from raysched.runtime import link
 from raysched.runtime.assignment import Assignment
-from raysched.runtime.protocol import CURRENT_GRANT, GrantedSlots, Place, Slot, Standing
+from raysched.runtime.protocol import (
+    CURRENT_GRANT,
+    EPOCHS_DONE,
+    GrantedSlots,
+    Place,
+    Slot,
+    Standing,
+)
 from raysched.runtime.ray_train.decisions import GrantPolicy, Leave, LossPolicy, is_loss
 from raysched.runtime.ray_train.joining import JoinerLost, Joiners
 from raysched.runtime.ray_train.workers import (
@@ -227,6 +234,7 @@ class JobController(TrainController):
                 self._assignment,
                 grant=granted.grant,
                 batch_size=granted.batch_size,
+                epochs_done=self._epochs_done(),
                 granted_at_s=time.time(),
                 profiles=granted.profiles,
             ),
@@ -237,6 +245,11 @@ class JobController(TrainController):
             callbacks=self._worker_group_callbacks_to_propagate,
         )
         self._watching = asyncio.ensure_future(self._watch_offers())
+
+    def _epochs_done(self) -> int:
+        """Of a training function that walks them by itself, as of its last checkpoint."""
+        saved = self._checkpoint_manager.latest_checkpoint_result
+        return saved.metrics.get(EPOCHS_DONE, 0) if saved is not None and saved.metrics else 0
 
     async def _poll_workers(self) -> Any:
         """Poll, at once where a report is coming. Where a rank raised, look a while for a death

@@ -18,7 +18,11 @@ from ray.train.v2._internal.exceptions import (
     WorkerGroupStartupTimeoutError,
 )
 from ray.train.v2._internal.execution.checkpoint.report_handler import ReportCallbackHandler
-from ray.train.v2._internal.execution.context import DistributedContext, get_train_context
+from ray.train.v2._internal.execution.context import (
+    DistributedContext,
+    get_train_context,
+    set_train_context,
+)
 from ray.train.v2._internal.execution.worker_group.placement_group_handle import (
     PlacementGroupHandle,
 )
@@ -40,6 +44,7 @@ from raysched.runtime.assignment import Assignment, assign
 from raysched.runtime.gate import Ticket
 from raysched.runtime.process_group import own_address
 from raysched.runtime.protocol import Place, Slot
+from raysched.runtime.ray_train.reporting import job_context
 
 KILL_S = 30.0  # for a killed process to be gone
 
@@ -70,6 +75,11 @@ class JobWorker(RayTrainWorker):
     def __init__(self, assignment: Assignment) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         assign(assignment)
+
+    def init_train_context(self, *arguments: Any, **named: Any) -> None:
+        """Let the reports of a function for Ray Train alone be boundaries."""
+        super().init_train_context(*arguments, **named)
+        set_train_context(job_context(get_train_context()))
 
     def get_metadata(self) -> WorkerMetadata:
         """Where this worker runs."""
