@@ -81,6 +81,7 @@ class Brain(RuleBasedStateMachine):
     def start(self, policy, loaning, t4, grace_s):
         self.cluster = PretendCluster()
         self.submitted = 0
+        self.grace_s = grace_s
         self.inference_gpus = ("T4", 0.25) if t4 else ("GPU", 1.0)
         self.cluster.switch(policy, loaning)
         for server in ("t1", "t2"):
@@ -220,7 +221,7 @@ class Brain(RuleBasedStateMachine):
         late = {s.id for s in state.servers.values() if s.loan == "reclaiming"}
         late -= {s.id for s in state.servers.values() if s.leave_by_s is not None}
         for job in state.live_jobs():
-            if state.inference.config.grace_s is not None and late & job.standing.keys():
+            if self.grace_s is not None and late & job.standing.keys():
                 assert job.cut_short or job.phase == "leaving" or job.trained
             assert 0 <= job.part < 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from raysched import lending
@@ -29,7 +31,7 @@ def lent() -> PretendCluster:
     return cluster
 
 
-def train(cluster: PretendCluster, workers: tuple[int, int], **wishes: float) -> None:
+def train(cluster: PretendCluster, workers: tuple[int, int], **wishes: Any) -> None:
     """Under aryl an elastic job takes everything; under fifo a rigid one what it asks for."""
     cluster.switch("aryl" if workers[0] < workers[1] else "fifo", "aryl")
     cluster.submit("job", spec(workers=workers, **wishes))

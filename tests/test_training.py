@@ -1,5 +1,6 @@
 """What a trainer and its workers compute without a cluster."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ from ray.train.v2.api.exceptions import ControllerError, WorkerGroupError
 
 from raysched.errors import UserError
 from raysched.jobs import InvalidJob
-from raysched.runtime import assignment, boundary, device_time, link, loop
+from raysched.runtime import assignment, boundary, device_time, link, loop, safe_points
 from raysched.runtime.assignment import Assignment
 from raysched.runtime.protocol import NEXT_GRANT, GrantedSlots
 from raysched.runtime.ray_train.controller import JobStopped
@@ -24,6 +25,7 @@ from raysched.runtime.ray_train.decisions import (
     LossPolicy,
 )
 from raysched.runtime.ray_train.workers import _ranks
+from raysched.runtime.state import Position
 from raysched.runtime.trainer import TorchTrainer
 
 SAMPLES = 37
@@ -132,10 +134,65 @@ def test_a_boundary_is_saved_unless_the_job_goes_without_checkpoints(monkeypatch
     last_epoch = Assignment("job", 1, 64, 1, grant=3, checkpoints=checkpoints)
     monkeypatch.setattr(boundary, "current", lambda: last_epoch)
     monkeypatch.setattr(torch.distributed, "get_backend", lambda: "gloo")
-    assert not boundary.reach((torch.nn.Linear(1, 1),), 0, 0, 1.0, {})
+    assert not boundary.reach((torch.nn.Linear(1, 1),), Position(seed=0, epoch=1), 1.0, {})
     ((metrics, checkpoint),) = reports
     assert (metrics["epoch"], metrics[NEXT_GRANT]) == (0, 3)
     assert (checkpoint is not None) == checkpoints
+
+
+class Steps:
+    """A clock, steps that take `step_s` by it, and looks that take `LOOK_S`."""
+
+    LOOK_S = 0.002
+
+    def __init__(self, monkeypatch):
+        self.now_s = 0.0
+        self.looks = []
+        monkeypatch.setattr("time.perf_counter", lambda: self.now_s)
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+        monkeypatch.setattr(safe_points, "integer_from_rank_zero", self._look)
+
+    def _look(self, value):
+        self.now_s += self.LOOK_S
+        self.looks.append(self.now_s)
+        return value
+
+    def take(self, clock, step_s):
+        self.now_s += step_s
+        return clock.is_due()
+
+    def until_due(self, clock, step_s):
+        """How long it was until a safe point was due."""
+        began_s = self.now_s
+        while not self.take(clock, step_s):
+            assert self.now_s - began_s < 100.0
+        return self.now_s - began_s
+
+
+@pytest.mark.parametrize(("every_s", "step_s"), [(30.0, 0.01), (2.0, 0.01), (30.0, 0.4)])
+def test_a_safe_point_comes_in_time_and_looks_cost_little(monkeypatch, every_s, step_s):
+    steps = Steps(monkeypatch)
+    took_s = steps.until_due(safe_points.SafePointClock(every_s), step_s)
+    assert every_s <= took_s <= 1.11 * every_s + step_s
+    growing = math.log2(every_s / step_s)  # the first looks, further apart each time
+    assert len(steps.looks) - growing <= 0.01 * took_s / steps.LOOK_S
+
+
+def test_steps_that_get_slower_are_seen_in_time(monkeypatch):
+    steps = Steps(monkeypatch)
+    clock = safe_points.SafePointClock(10.0)
+    assert not any(steps.take(clock, 0.001) for _ in range(3))
+    assert steps.until_due(clock, 0.5) <= 11.5
+
+
+def test_a_look_that_takes_long_is_taken_seldom(monkeypatch):
+    steps = Steps(monkeypatch)
+    steps.LOOK_S = 0.1
+    clock = safe_points.SafePointClock(1.0)
+    for _ in range(20_000):
+        if steps.take(clock, 0.001):
+            break
+    assert len(steps.looks) <= 15
 
 
 def test_device_time_is_the_local_batch_over_the_rate_of_all_gpus_of_a_worker():

@@ -87,13 +87,14 @@ def test_workers_whose_epoch_is_longer_than_the_grace_are_ended(every_s):
         jobs, outside=two_inference_servers(valley, 3.0), policy="aryl", loaning="aryl"
     )
     loan, there = only_loan(outcome), outcome.history.jobs["there"]
-    first, *others = there.stretches
+    first, second = there.stretches
     assert first.servers == {"i2": 4}
+    assert first.training_s is not None
+    assert second.training_s is not None
     assert first.to_s == loan.reclaimed_s + 3.0
     trained_s = (first.to_s - first.training_s) % 110.0
     kept_s = trained_s // every_s * every_s if every_s else 0.0
-    assert 0 < trained_s - kept_s
-    (second,) = others
+    assert trained_s - kept_s > 0
     whole = (first.to_s - first.training_s) // 110.0
     left_s = (4 - whole) * 110.0 - kept_s
     assert second.to_s - second.training_s == pytest.approx(left_s)
