@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from raysched.errors import PromisesAtStake
     from raysched.jobs import InvalidJob, Utility
+    from raysched.runtime.interface import train
     from raysched.runtime.loop import batches, epochs, prepare, report
     from raysched.runtime.trainer import TorchTrainer
 
@@ -43,6 +44,7 @@ _HOMES = {
     "status": "raysched.api",
     "stop": "raysched.api",
     "submit": "raysched.api",
+    "train": "raysched.runtime.interface",
 }
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "status",
     "stop",
     "submit",
+    "train",
 ]
 
 

@@ -44,6 +44,13 @@ class ScriptedScheduler:
     async def told(self, job):
         return [entry for entry in self.story if entry[1] == job]
 
+    async def status(self):
+        return {"servers": 4 * [{"gpus": 4}]}
+
+    async def specs(self, name):
+        """The last job of this name, as it was submitted."""
+        return [spec for spec in self.jobs.values() if spec.name == name][-1]
+
     async def submit(self, spec, owner, token):
         job = f"{spec.name}-{len(self.jobs)}"
         self.jobs[job] = spec

@@ -247,6 +247,63 @@ def test_a_function_for_ray_train_alone_is_resized_at_its_checkpoints(scheduler,
     assert not any(lost for _, lost, _ in _said(scheduler, run.job, "stopped"))
 
 
+def _pairs():
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(SAMPLES, 16, generator=generator)
+    return torch.utils.data.TensorDataset(inputs, inputs.sum(1, keepdim=True))
+
+
+def test_a_model_is_trained_without_a_loop_or_a_number_of_workers(scheduler, tmp_path):
+    import torch
+
+    import raysched
+
+    def layer():
+        torch.manual_seed(0)
+        return torch.nn.Linear(16, 1)
+
+    ray.get(scheduler.script.remote("layer", {0: 1, 2: 2}))
+    result = raysched.train(
+        model=layer,
+        data=_pairs,
+        loss=torch.nn.functional.mse_loss,
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+        epochs=EPOCHS,
+        batch_size=10,
+        deadline="1h",
+        checkpoint=tmp_path,
+    )
+    spec = ray.get(scheduler.specs.remote("layer"))
+    assert (spec.min_workers, spec.max_workers, spec.deadline_s) == (1, 10, 3600.0)
+    assert result.checkpoint is not None
+    assert result.metrics is not None
+    with result.checkpoint.as_directory() as directory:
+        saved = torch.load(os.path.join(directory, "state.pt"), weights_only=False)
+    trained = layer()
+    trained.load_state_dict(saved["state"][0])
+    inputs, targets = _pairs().tensors
+    assert torch.nn.functional.mse_loss(trained(inputs), targets) < result.metrics["loss"] < 1e-3
+    assert result.metrics["workers"] == 2
+
+
+def test_a_model_that_is_made_already_is_refused():
+    import torch
+
+    import raysched
+
+    with pytest.raises(InvalidJob, match="model: is made on each worker; give a function"):
+        raysched.train(
+            model=torch.nn.Linear(1, 1),
+            data=_pairs,
+            loss=torch.nn.functional.mse_loss,
+            optimizer=torch.optim.SGD,
+            epochs=1,
+            batch_size=1,
+        )
+
+
 def test_a_worker_killed_in_mid_epoch_costs_that_epoch_only(
     scheduler, trainer, unbroken_losses, tmp_path
 ):
