@@ -16,6 +16,7 @@ import click
 
 from loaning.problem import LoaningError
 from policies.problem import PolicyError
+from raysched import folders
 from raysched.errors import UserError
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -36,6 +37,23 @@ _policy_parameter = click.option(
     metavar="POLICY.NAME=VALUE",
     help="A parameter of one of the policies; may be repeated. Values are JSON.",
 )
+
+
+def _folder(default: str) -> Any:
+    """The option that names the folder to write to; one that cannot be is refused at once."""
+    return click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        default=Path(default),
+        show_default=True,
+        callback=_writable,
+    )
+
+
+def _writable(_context: click.Context, _option: click.Parameter, out: Path) -> Path:
+    if problem := folders.obstacle(out):
+        raise UserError(f"--out: {problem}")
+    return out
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -225,16 +243,18 @@ def journal_replay(path: Path, as_json: bool) -> None:
 
 @journal.command("export")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="A file; default: standard output.")
+@click.option(
+    "--out", type=click.File("w", lazy=True), default="-", help="A file; default: standard output."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON array instead of lines.")
-def journal_export(path: Path, out: Path | None, as_json: bool) -> None:
+def journal_export(path: Path, out: Any, as_json: bool) -> None:
     """Every row, as a line of JSON."""
     from raysched import codec
     from raysched.journal import Journal
 
     opened = Journal(path, must_exist=True)
     start, between, end = ("[", ",\n", "]\n") if as_json else ("", "\n", "\n")
-    with click.open_file(str(out or "-"), "w") as file:
+    with out as file:
         file.write(start)
         for row in opened.rows():
             event, actions = codec.event_to_json(row.event), codec.actions_to_json(row.actions)
@@ -246,7 +266,7 @@ def journal_export(path: Path, out: Path | None, as_json: bool) -> None:
 
 @cli.command()
 @click.option("--policy", default="aryl", show_default=True, help="How to schedule.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("out/demo"), show_default=True)
+@_folder("out/demo")
 @click.option("--seed", default=1, show_default=True, help="Of the traffic.")
 @click.option("--quick", is_flag=True, help="Half the jobs and a shorter day: to try a policy.")
 @_json
@@ -294,9 +314,7 @@ def demo(policy: str, out: Path, seed: int, quick: bool, as_json: bool) -> None:
 )
 @click.option("--skip-bad", is_flag=True, help="Pass over bad rows of the trace.")
 @_policy_parameter
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("out/simulate"), show_default=True
-)
+@_folder("out/simulate")
 @_json
 def simulate(
     trace: Path,
@@ -362,9 +380,7 @@ def simulate(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of the real traces; without, what needs them is left out.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("out/reproduce"), show_default=True
-)
+@_folder("out/reproduce")
 @_json
 def reproduce(
     paper: str, experiment: str | None, quick: bool, traces: Path | None, out: Path, as_json: bool

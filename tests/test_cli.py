@@ -11,6 +11,7 @@ import pytest
 
 from policies import registry
 from raysched import screens
+from raysched.journal import Journal
 from raysched.views import explain, status
 from tests.pretend_cluster import PretendCluster, spec
 
@@ -52,6 +53,20 @@ def test_a_parameter_that_is_no_assignment_is_named():
 
 def test_a_missing_journal_is_named(tmp_path):
     refused(raysched("journal", "replay", str(tmp_path / "no.db")), "there is no such journal")
+
+
+@pytest.mark.parametrize("command", ["demo", "simulate trace.csv", "reproduce elasticflow"])
+def test_a_folder_that_is_a_file_is_named(tmp_path, command):
+    (tmp_path / "file").write_text("kept")
+    result = raysched(*command.split(), "--out", str(tmp_path / "file" / "below"))
+    refused(result, f"--out: {tmp_path / 'file'} is a file; name a directory")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_file_that_is_a_folder_is_named(tmp_path):
+    Journal(tmp_path / "journal.db").close()
+    result = raysched("journal", "export", str(tmp_path / "journal.db"), "--out", str(tmp_path))
+    refused(result, f"'{tmp_path}': Is a directory")
 
 
 def test_an_unknown_command_is_one_line():

@@ -13,6 +13,7 @@ from ray.train import Result
 from ray.train.v2.api.config import CheckpointConfig, LoggingConfig, RunConfig, ScalingConfig
 from ray.train.v2.api.exceptions import TrainingFailedError
 
+from raysched import folders
 from raysched.durations import seconds
 from raysched.jobs import InvalidJob, JobSpec, Utility
 from raysched.runtime import device_time, link
@@ -221,12 +222,6 @@ def _run_config(
 def _storage(checkpoint: str) -> str:
     if "://" in checkpoint:
         return checkpoint
-    path = os.path.abspath(os.path.expanduser(checkpoint))
-    existing = path
-    while not os.path.exists(existing):
-        existing = os.path.dirname(existing)
-    if not os.path.isdir(existing):
-        raise InvalidJob("checkpoint", f"{existing} is a file; name a directory or a URI")
-    if not os.access(existing, os.W_OK):
-        raise InvalidJob("checkpoint", f"{existing} cannot be written; name another directory")
-    return path
+    if problem := folders.obstacle(checkpoint):
+        raise InvalidJob("checkpoint", f"{problem} or a URI")
+    return os.path.abspath(os.path.expanduser(checkpoint))

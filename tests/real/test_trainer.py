@@ -37,9 +37,7 @@ def scheduler(ray_cluster):
 def trainer(scheduler, tmp_path):
     from raysched.runtime.trainer import TorchTrainer
 
-    def make(
-        function, sizes, name, *, in_place=False, profiles=NOTHING, every=None, **config
-    ):
+    def make(function, sizes, name, *, in_place=False, profiles=NOTHING, every=None, **config):
         ray.get(scheduler.script.remote(name, sizes, in_place, profiles))
         return TorchTrainer(
             function,
