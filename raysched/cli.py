@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -18,6 +19,8 @@ from loaning.problem import LoaningError
 from policies.problem import PolicyError
 from raysched import folders
 from raysched.errors import UserError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 _address = click.option(
@@ -39,7 +42,7 @@ _policy_parameter = click.option(
 )
 
 
-def _folder(default: str) -> Any:
+def _folder(default: str) -> Callable[[_Command], _Command]:
     """The option that names the folder to write to; one that cannot be is refused at once."""
     return click.option(
         "--out",

@@ -15,6 +15,7 @@ import ray.train
 import torch
 import torch.distributed as dist
 
+from raysched.errors import CheckpointError
 from raysched.runtime import broadcast
 from raysched.runtime.parallel import Replicated, group_device
 
@@ -60,7 +61,10 @@ def save(stateful: tuple[Stateful, ...], position: Position, reported: dict[str,
         "state": [_unwrapped(part).state_dict() for part in stateful],
     }
     with tempfile.TemporaryDirectory(prefix="raysched-") as directory:
-        torch.save(saved, os.path.join(directory, _FILE))
+        try:
+            torch.save(saved, os.path.join(directory, _FILE))
+        except (OSError, RuntimeError) as error:  # the latter is torch's own for a full disk
+            raise CheckpointError(directory, error) from error
         ray.train.report(reported, checkpoint=ray.train.Checkpoint.from_directory(directory))
 
 

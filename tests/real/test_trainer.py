@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import threading
 import time
 from typing import Any
@@ -78,6 +79,8 @@ def _train(config):
             _leave_pid(config["pids"])
             time.sleep(1.0)
             torch.distributed.barrier()
+        if epoch == 2 and torch.distributed.get_rank() == 0:
+            config.get("spoil", int)()
         if epoch == config.get("raise_in"):
             raise ZeroDivisionError("the user's own mistake")
         with torch.no_grad():
@@ -351,6 +354,46 @@ def test_what_the_training_function_raises_fails_the_job(scheduler, trainer):
     assert outcome == "failed"
     assert "ZeroDivisionError: the user's own mistake" in error
     assert "raise ZeroDivisionError" in error, "the traceback shows the line"
+
+
+def _put_a_file_in_the_place_of_the_checkpoints():
+    import shutil
+
+    from ray.train import get_context
+
+    place = os.path.dirname(get_context().get_storage().experiment_fs_path)
+    shutil.rmtree(place)
+    with open(place, "w"):
+        pass
+
+
+def _fill_the_disk():
+    """As far as this process can see: no file may grow beyond this."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "place"),
+    [
+        (_put_a_file_in_the_place_of_the_checkpoints, "{checkpoints}/spoilt"),
+        (_fill_the_disk, "{temporary}/raysched-"),
+    ],
+    ids=["a file", "a full disk"],
+)
+def test_a_checkpoint_that_cannot_be_written_fails_the_job(
+    scheduler, trainer, tmp_path, spoil, place
+):
+    run = trainer(_train, {0: 2}, "spoilt", spoil=spoil)
+    place = place.format(checkpoints=tmp_path, temporary=tempfile.gettempdir())
+    with pytest.raises(Exception, match=f"no checkpoint could be written to {place}"):
+        run.fit()
+    ((outcome, error),) = _said(scheduler, run.job, "ended")
+    assert outcome == "failed"
+    assert place in error
+    reports = [report for (report,) in _said(scheduler, run.job, "boundary")]
+    assert [report.epoch for report in reports] == [0, 1, 2], "it was tried again"
 
 
 def test_a_checkpoint_that_is_a_file_is_refused(scheduler, tmp_path):

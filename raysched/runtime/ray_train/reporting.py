@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from ray.exceptions import RayError
 from ray.train.v2._internal.execution.context import TrainContext
 
+from raysched.errors import CheckpointError
 from raysched.runtime import gate, link
 from raysched.runtime.assignment import current, walks_epochs
 from raysched.runtime.protocol import EPOCHS_DONE, NEXT_GRANT, BoundaryReport
@@ -42,7 +44,12 @@ class JobContext(TrainContext):
         self._next_grant = _NO_BOUNDARY
         if checkpoint is not None and not walks_epochs() and self.get_world_rank() == 0:
             metrics = {**metrics, **self._reach_boundary(metrics)}
-        super().report(metrics, checkpoint, *rest, **named)
+        try:
+            super().report(metrics, checkpoint, *rest, **named)
+        except (OSError, RuntimeError) as error:
+            if checkpoint is None or isinstance(error, RayError):  # a peer is lost, not the disk
+                raise
+            raise CheckpointError(self.storage_context.experiment_fs_path, error) from error
         if self._next_grant not in (_NO_BOUNDARY, current().grant):
             gate.wait()
         self._from_s = time.perf_counter()
