@@ -113,7 +113,7 @@ def reach_boundary(state: State, job: Job) -> list[Action]:
     ):
         job.running = replace(running, batch_size=batch_size)
     actions = _offer_what_remains(state, job) if _stands_on_reclaimed(state, job) else []
-    if job.offer is not None and _may_leave(state, job):
+    if job.offer is not None and may_leave(state, job):
         job.phase = "leaving"
     return actions
 
@@ -136,6 +136,22 @@ def cut_short(state: State, job: Job) -> list[Action]:
     actions = _offer_what_remains(state, job)
     job.cut_short = True
     return [*actions, EndWorkers(job.id, job.running.grant)]
+
+
+def may_leave(state: State, job: Job) -> bool:
+    """Whether the job goes for its offer at a boundary now: not while the workers that are to join
+    those that stay are still on their way, unless it stands where it must not."""
+    offer = job.offer.servers if job.offer else {}
+    joined = someone_stays(job) and _beyond(offer, job.standing)
+    if not joined or _stands_on_reclaimed(state, job):
+        return True
+    return job.offer is not None and job.ready == job.offer.grant
+
+
+def someone_stays(job: Job) -> bool:
+    """Whether the job can go over to its offer in place: some of its workers stand in both."""
+    offer = job.offer.servers if job.offer else {}
+    return job.joinable and any(job.standing.get(server) for server in offer)
 
 
 def resize_in_place(state: State, job: Job, grant: int) -> list[Action]:
@@ -253,16 +269,6 @@ def _give_up(state: State, job: Job, grant: Grant, kept: Mapping[str, int]) -> l
     gone = {s: n for s, n in gone.items() if s in state.servers}
     state.ledger.release(job.id, gone)
     return [ReleaseGrant(job.id, grant.grant, tuple(sorted(gone)))]
-
-
-def _may_leave(state: State, job: Job) -> bool:
-    """Whether the job goes for its offer at this boundary: not while the workers that are to join
-    those that stay are still on their way, unless it stands where it must not."""
-    offer = job.offer.servers if job.offer else {}
-    joined = job.joinable and any(job.standing.get(server) for server in offer)
-    if not joined or not _beyond(offer, job.standing) or _stands_on_reclaimed(state, job):
-        return True
-    return job.offer is not None and job.ready == job.offer.grant
 
 
 def _stands_on_reclaimed(state: State, job: Job) -> bool:

@@ -321,18 +321,21 @@ class Simulator:
         self.tell(event)
         if isinstance(event, LoanClosed) and self._replicas is not None:
             self._see_replicas()
-            self._refill()
+            self._refill(self.now_s)
 
     def _scale(self, replicas: int) -> None:
-        """Replicas go at once; new ones answer after the deployment's `refill_s`."""
+        """Replicas that go are seen gone after `vacate_s`; new ones answer after the deployment's
+        `refill_s`."""
         if self._replicas is not None:
+            fewer = replicas < self._replicas.wanted
+            seen_s = self.now_s + (self._settings.costs.vacate_s if fewer else 0.0)
             self._replicas.wanted = replicas
-            self._agenda.note(self.now_s, Kind.LOAN, 1, lambda _: self._see_replicas())
-            self._refill()
+            self._agenda.note(seen_s, Kind.LOAN, 1, lambda _: self._see_replicas())
+            self._refill(seen_s)
 
-    def _refill(self) -> None:
+    def _refill(self, from_s: float) -> None:
         if self._replicas is not None:
-            answers_s = self.now_s + self._replicas.refill_s
+            answers_s = from_s + self._replicas.refill_s
             self._agenda.note(answers_s, Kind.LOAN, 1, lambda _: self._see_replicas())
 
     def _see_replicas(self) -> None:

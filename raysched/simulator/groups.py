@@ -8,6 +8,7 @@ from functools import partial
 from heapq import heappop, heappush
 from operator import attrgetter
 
+from raysched import grants
 from raysched.actions import EndWorkers, Grant, ReleaseGrant
 from raysched.events import (
     EpochFinished,
@@ -15,6 +16,8 @@ from raysched.events import (
     GpusFreed,
     GrantTaken,
     JobEnded,
+    OfferReady,
+    WorkersResized,
     WorkersStarted,
     WorkersStopped,
 )
@@ -55,7 +58,7 @@ class WorkerGroups:
 
     def expect(self, arrival: Arrival, number: int) -> None:
         """A job is about to be submitted."""
-        self._jobs[arrival.job] = Progress(arrival, number)
+        self._jobs[arrival.job] = Progress(arrival, number, arrival.costs or self._costs)
 
     def drop(self, job: str) -> None:
         """A job is over before its end: rejected or cancelled."""
@@ -67,12 +70,21 @@ class WorkerGroups:
         """A waiting job picks its offer up; one that trains leaves for it."""
         training = self.training.get(grant.job)
         if training is not None:
-            self._change(training, now_s)
+            self._follow(training, now_s)
         elif grant.workers and self._state.live[grant.job].running is None:
-            self._note(now_s, Kind.PICK_UP, grant.job, lambda at_s: self._pick_up(grant, at_s))
+            progress = self._jobs[grant.job]
+            ready_s = progress.arrival.at_s + progress.costs.ready_s
+            self._note(
+                max(now_s + progress.costs.pick_up_s, ready_s),
+                Kind.PICK_UP,
+                grant.job,
+                lambda at_s: self._pick_up(grant, at_s),
+            )
 
     def released(self, action: ReleaseGrant, now_s: float) -> None:
-        """GPUs that are given up are seen free after a while."""
+        """GPUs that are given up are seen free after a while; nobody joins there any more."""
+        if (training := self.training.get(action.job)) is not None:
+            self._expect_joiners(training, now_s)
         for server in action.servers:
             freed = partial(self._free, action.job, server)
             self._note(now_s + self._costs.free_s, Kind.FREED, action.job, freed)
@@ -99,15 +111,20 @@ class WorkerGroups:
         due: list[Training] = []
         while self._reports and self._reports[0][0] <= now_s:
             due_s, _, training = heappop(self._reports)
-            if self.training.get(training.job) is training and due_s == training.report_s:
+            if self._trains(training) and due_s == training.report_s:
                 due.append(training)
         for training in sorted(due, key=attrgetter("number")):
-            waits = training.at_boundary or self._state.live[training.job].offer is not None
-            if not waits and now_s - training.reported_s >= self._report_every_s:
+            if not self._leaves(training) and now_s - training.reported_s >= self._report_every_s:
                 epochs = training.whole(now_s)
                 if epochs > training.progress.reported:
                     self._finish_epochs(training, epochs, now_s)
             self._expect_report(training)
+
+    def _leaves(self, training: Training) -> bool:
+        """Whether it is to leave or to change at the next boundary that is told."""
+        job = self._state.live[training.job]
+        may_leave = job.offer is not None and grants.may_leave(self._state, job)
+        return training.at_boundary or may_leave
 
     def _expect_report(self, training: Training) -> None:
         """Note when this may be worth a look again. To look too early does no harm."""
@@ -136,7 +153,8 @@ class WorkerGroups:
             hit.append(job.running)
             training = self._leave_training(job.id)
             if training is not None:
-                self._keep(training, training.saved(now_s))
+                training.progress.done = training.saved(now_s)
+                self._keep(training)
         return hit
 
     def end_at_once(self, action: EndWorkers, now_s: float) -> None:
@@ -144,10 +162,11 @@ class WorkerGroups:
         grant = self._state.live[action.job].running
         training = self._leave_training(action.job)
         if training is not None:
-            self._keep(training, training.saved(now_s))
+            training.progress.done = training.saved(now_s)
+            self._keep(training)
         if grant is not None:
             self._note(
-                now_s + self._costs.stop_s,
+                now_s + self._jobs[action.job].costs.stop_s,
                 Kind.STOPPED,
                 action.job,
                 lambda at_s: self._stopped(grant, at_s),
@@ -178,20 +197,22 @@ class WorkerGroups:
     def _start_s(self, grant: Grant) -> float:
         """From the pick-up of this grant to training on it."""
         progress = self._jobs[grant.job]
+        costs = progress.costs
         if progress.put_off:
-            return self._costs.preempted_s
+            return costs.preempted_s
         if progress.workers == 0:
-            return self._costs.start_s
-        if progress.workers > grant.workers and self._costs.shrink_s is not None:
-            return self._costs.shrink_s
-        return self._costs.move_s if progress.workers == grant.workers else self._costs.resize_s
+            return costs.start_s
+        if progress.workers > grant.workers and costs.shrink_s is not None:
+            return costs.shrink_s
+        return costs.move_s if progress.workers == grant.workers else costs.resize_s
 
     def _started(self, grant: Grant, start_s: float, now_s: float) -> None:
         job = self._state.live.get(grant.job)
         if job is None or job.running is None or job.running.grant != grant.grant:
             return  # cancelled or lost meanwhile
-        self._tell(WorkersStarted(now_s, grant.job, grant.grant, start_s))
         progress = self._jobs[grant.job]
+        joinable = progress.costs.in_place is not None and progress.arrival.spec.checkpoints
+        self._tell(WorkersStarted(now_s, grant.job, grant.grant, start_s, joinable))
         progress.put_off = False
         rate = self._state.rate(job, self._costs.mixing)
         self._started_so_far += 1
@@ -199,8 +220,10 @@ class WorkerGroups:
         self.training[grant.job] = training
         self._expect_report(training)
         self._expect_end(training)
+        if job.offer is not None:
+            self._follow(training, now_s)
         rebatched = job.batch_size != job.running.batch_size
-        if job.offer is not None or rebatched or self._stands_on_reclaimed(grant):
+        if rebatched or self._stands_on_reclaimed(grant):
             self._change(training, now_s)
 
     def _expect_end(self, training: Training) -> None:
@@ -224,11 +247,52 @@ class WorkerGroups:
         if epochs > training.progress.reported:
             self._tell(EpochFinished(ends_s, job, grant, epochs - 1, training.epoch_s))
         del self.training[job]
-        self.seen_ended_s[job] = now_s
-        if training.fails:
-            self._tell(JobEnded(ends_s, job, "failed", "its code raised"))
+        training.progress.done = training.lasts
+        over_s = ends_s + training.progress.costs.end_s
+        if over_s > ends_s:
+            self._note(over_s, Kind.END, job, lambda at_s: self._be_over(training, over_s, at_s))
         else:
-            self._tell(JobEnded(ends_s, job, "finished"))
+            self._be_over(training, over_s, now_s)
+
+    def _be_over(self, training: Training, over_s: float, now_s: float) -> None:
+        if training.job not in self._state.live:
+            return  # cancelled after its last epoch
+        self.seen_ended_s[training.job] = now_s
+        if training.fails:
+            self._tell(JobEnded(over_s, training.job, "failed", "its code raised"))
+        else:
+            self._tell(JobEnded(over_s, training.job, "finished"))
+
+    def _follow(self, training: Training, now_s: float) -> None:
+        """Have a group go for the offer that stands as soon as it may: where others join those that
+        stay, once they are warm."""
+        self._expect_joiners(training, now_s)
+        job = self._state.live[training.job]
+        if job.offer is not None and training.joiners:
+            warm = partial(self._be_warm, training, job.offer.grant)
+            self._note(training.warm_s, Kind.STARTED, training.job, warm)
+        if job.offer is None or grants.may_leave(self._state, job):
+            self._change(training, now_s)
+
+    def _expect_joiners(self, training: Training, now_s: float) -> None:
+        """Whoever the offer that stands adds is on its way, and nobody else."""
+        job, in_place = self._state.live[training.job], training.progress.costs.in_place
+        if job.offer is None or in_place is None or not grants.someone_stays(job):
+            training.joiners = {}
+        else:
+            training.expect(job.offer.servers, now_s + in_place.warm_s)
+
+    def _be_warm(self, training: Training, grant: int, now_s: float) -> None:
+        job = self._state.live.get(training.job)
+        if job is None or job.offer is None or job.offer.grant != grant:
+            return  # withdrawn, or left for meanwhile
+        if grants.someone_stays(job):  # else its workers were lost
+            self._tell(OfferReady(now_s, training.job, grant))
+        if self._trains(training):
+            self._change(training, now_s)
+
+    def _trains(self, training: Training) -> bool:
+        return self.training.get(training.job) is training
 
     def _change(self, training: Training, now_s: float) -> None:
         """Have a group leave, or change its batch, as soon as it may. In its last epoch it stays as
@@ -255,7 +319,7 @@ class WorkerGroups:
         )
 
     def _reach_boundary(self, training: Training, epochs: int, now_s: float) -> None:
-        if self.training.get(training.job) is not training:
+        if not self._trains(training):
             return
         if training.reaches_s(epochs) > now_s:  # it was paused meanwhile
             self._expect_boundary(training, epochs, now_s)
@@ -267,7 +331,7 @@ class WorkerGroups:
     def _change_within(self, training: Training, now_s: float) -> None:
         """Leave, or change the batch, at once. The scheduler is told that the epoch under way is
         done; it is not."""
-        if self.training.get(training.job) is not training:
+        if not self._trains(training):
             return
         training.at_boundary = False
         done = training.done(now_s)
@@ -284,10 +348,16 @@ class WorkerGroups:
         self._tell(EpochFinished(now_s, training.job, grant, epochs - 1, training.epoch_s))
 
     def _do_as_told(self, training: Training, done: float, now_s: float) -> None:
-        """Stop, or go on with what stands now: an offer may have been withdrawn meanwhile."""
+        """Stop, go over in place, or go on with what stands now: an offer may have been withdrawn
+        meanwhile."""
         job = self._state.live[training.job]
         if job.phase == "leaving":
-            self._stop(training, done, now_s)
+            self._leave_training(training.job)
+            training.progress.done = done
+            if job.offer is not None and grants.someone_stays(job):
+                self._go_over(training, job.offer, now_s)
+            else:
+                self._stop(training, now_s)
         elif job.running is not None and job.running.batch_size != training.grant.batch_size:
             self._agenda.strike(training.end)
             training.progress.done = done
@@ -296,21 +366,45 @@ class WorkerGroups:
             self._expect_end(training)
             self._expect_report(training)
 
-    def _stop(self, training: Training, done: float, now_s: float) -> None:
-        self._leave_training(training.job)
-        self._keep(training, done)
+    def _stop(self, training: Training, now_s: float) -> None:
+        self._keep(training)
         self._note(
-            now_s + self._costs.stop_s,
+            now_s + training.progress.costs.stop_s,
             Kind.STOPPED,
             training.job,
             lambda at_s: self._stopped(training.grant, at_s),
         )
 
-    def _keep(self, training: Training, done: float) -> None:
-        """What the checkpoint holds when workers stop; without one the job starts over."""
+    def _go_over(self, training: Training, offer: Grant, now_s: float) -> None:
+        """Let those who join in at this boundary, once they are warm, and end those that leave."""
+        in_place = training.progress.costs.in_place
+        assert in_place is not None
+        begins_s = max(now_s, training.warm_s)
+        starts_s = begins_s + max(in_place.pause_s, in_place.exchange_s)
+        self._note(
+            begins_s + in_place.exchange_s,
+            Kind.STOPPED,
+            training.job,
+            lambda at_s: self._exchanged(training, offer, starts_s - now_s, starts_s, at_s),
+        )
+
+    def _exchanged(
+        self, training: Training, offer: Grant, pause_s: float, starts_s: float, now_s: float
+    ) -> None:
+        job = self._state.live.get(training.job)
+        if job is None or job.running is None or job.running.grant != training.grant.grant:
+            return  # cancelled or lost meanwhile
+        if job.offer is None or job.offer.grant != offer.grant:  # withdrawn meanwhile
+            self._stop(training, now_s)
+            return
+        self._tell(WorkersResized(now_s, offer.job, offer.grant))
+        started = partial(self._started, offer, pause_s)
+        self._note(starts_s, Kind.STARTED, offer.job, started)
+
+    def _keep(self, training: Training) -> None:
+        """What is done is in the checkpoint when workers stop; without one the job starts over."""
         progress = training.progress
         progress.workers = training.grant.workers
-        progress.done = done
         if not progress.arrival.spec.checkpoints:
             progress.done, progress.reported = 0.0, 0
 

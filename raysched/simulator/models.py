@@ -89,6 +89,20 @@ def epoch_curve(
 
 
 @dataclass(frozen=True, slots=True)
+class InPlace:
+    """Seconds that going over to an offer takes a job some of whose workers stay.
+
+    `warm_s`: from the offer until those who join are warm, while the others train on as fast as
+    before. From the boundary at which the job then goes over, `exchange_s` until those that leave
+    are gone, and `pause_s`, no less, until all train.
+    """
+
+    warm_s: float = 0.0
+    exchange_s: float = 0.0
+    pause_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Costs:
     """Seconds that a change of workers takes, all of them without progress.
 
@@ -96,7 +110,13 @@ class Costs:
     of workers, of which `shrink_s` on fewer, if that is another time (000 §5.5: scaling down is
     minimal), `move_s` on the same number elsewhere, `preempted_s` after workers were preempted or
     lost (004 §7.1: 63 s). `stop_s`: from the boundary at which a job leaves until its workers are
-    gone; `free_s`: from there until their GPUs are seen free.
+    gone; `free_s`: from there until their GPUs are seen free. `in_place`: what it takes instead
+    where workers stay while others join and leave, if jobs have checkpoints (None: all are stopped
+    at every change).
+
+    `ready_s`: from a submission until the job can pick a grant up; `pick_up_s`: how long an offer
+    waits for a job that can; `end_s`: from its last epoch until a job is over. `vacate_s`: from a
+    wish for fewer replicas until they are seen gone.
 
     `decision_s` is paid by every job that trains, at each decision, whatever was decided: so the
     simulator of 001's authors counts. With `at_boundaries` a job leaves at its next epoch boundary,
@@ -113,6 +133,11 @@ class Costs:
     preempted_s: float = 0.0
     stop_s: float = 0.0
     free_s: float = 0.0
+    in_place: InPlace | None = None
+    ready_s: float = 0.0
+    pick_up_s: float = 0.0
+    end_s: float = 0.0
+    vacate_s: float = 0.0
     decision_s: float = 0.0
     at_boundaries: bool = True
     mixing: float = MIXING

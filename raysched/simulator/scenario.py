@@ -17,6 +17,7 @@ from raysched.events import (
     ServerLost,
 )
 from raysched.jobs import JobSpec
+from raysched.simulator.models import Costs
 
 Outside = (
     ServerAdded
@@ -41,7 +42,7 @@ class Arrival:
     really takes on min … max workers, on GPUs of rate 1: of each admissible batch size after the
     other, inf where it does not fit on so many workers; or `placed_s`, where it matters how these
     stand. Once `fails_epochs` are done, part of one among them, its code raises (None: it does
-    not)."""
+    not). `costs`: what changes of its workers take (None: what they take for all jobs)."""
 
     at_s: float
     job: str
@@ -49,6 +50,7 @@ class Arrival:
     epoch_s: tuple[float, ...]
     fails_epochs: float | None = None
     placed_s: PlacedS | None = None
+    costs: Costs | None = None
 
     def __post_init__(self) -> None:
         needed = self._sizes * len(self.spec.admissible)

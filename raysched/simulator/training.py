@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from raysched.actions import Grant
+from raysched.simulator.models import Costs
 from raysched.simulator.scenario import Arrival
 
 ROUNDING_EPOCHS = 1e-9
@@ -18,6 +20,7 @@ class Progress:
 
     arrival: Arrival
     number: int  # in the order of arrival
+    costs: Costs
     done: float = 0.0  # epochs that its checkpoint holds; part of one where it left within it
     reported: int = 0  # epochs that the scheduler knows of
     workers: int = 0  # on its last grant; 0: it never ran
@@ -37,6 +40,8 @@ class Training:
     paused_s: float = 0.0
     at_boundary: bool = False  # it leaves, or changes its batch, at a boundary on the agenda
     report_s: float = 0.0  # before then it has nothing to report
+    joiners: dict[tuple[str, int], float] = field(default_factory=dict)
+    """By server and number there: when a worker that an offer adds is warm."""
     epoch_s: float = field(init=False)  # seconds that an epoch takes on these workers
     end: int = 0  # the entry of its end on the agenda
 
@@ -58,6 +63,21 @@ class Training:
         self.grant = grant
         seconds = self.progress.arrival.seconds_on(grant.servers, grant.batch_size)
         self.epoch_s = seconds / self.rate
+
+    def expect(self, servers: Mapping[str, int], warm_s: float) -> None:
+        """Those who join for an offer of workers by server; any who is new is warm by then. Whoever
+        was to join for another one, and is not in it, goes."""
+        standing = self.grant.servers
+        self.joiners = {
+            (server, number): self.joiners.get((server, number), warm_s)
+            for server, workers in servers.items()
+            for number in range(standing.get(server, 0), workers)
+        }
+
+    @property
+    def warm_s(self) -> float:
+        """When all who join are warm."""
+        return max(self.joiners.values(), default=self.from_s)
 
     @property
     def fails(self) -> bool:

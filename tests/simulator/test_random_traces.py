@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import zip_longest
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from policies import registry
 from raysched.events import JobEnded, ServerAdded, ServerLost
+from raysched.simulator.models import InPlace
 from raysched.simulator.scenario import Outside
 from tests.simulator.scenes import Costs, job, simulator
 
@@ -69,6 +71,13 @@ costs = st.builds(
     preempted_s=few_seconds,
     stop_s=few_seconds,
     free_s=few_seconds,
+    in_place=st.one_of(
+        st.none(),
+        st.builds(InPlace, warm_s=few_seconds, exchange_s=few_seconds, pause_s=few_seconds),
+    ),
+    ready_s=few_seconds,
+    pick_up_s=few_seconds,
+    end_s=few_seconds,
     at_boundaries=st.booleans(),
 )
 
@@ -120,7 +129,11 @@ def test_a_job_trains_exactly_the_work_that_it_has(trace, policy, costs):
 
 def trained(found, arrival, costs):
     """Epochs that fit into the times at which a job trained."""
-    *left, last = found.stretches
-    spans = [(s.workers, s.to_s - costs.stop_s - s.training_s) for s in left]
-    spans.append((last.workers, last.to_s - last.training_s))
+    spans = []
+    for stretch, following in zip_longest(found.stretches, found.stretches[1:]):
+        if following is None:
+            over_s = costs.end_s
+        else:
+            over_s = costs.in_place.exchange_s if following.in_place else costs.stop_s
+        spans.append((stretch.workers, stretch.to_s - over_s - stretch.training_s))
     return sum(s / arrival.epoch_s[workers - arrival.spec.min_workers] for workers, s in spans)
