@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from operator import attrgetter
@@ -211,6 +212,8 @@ class WorkerGroups:
         if job is None or job.running is None or job.running.grant != grant.grant:
             return  # cancelled or lost meanwhile
         progress = self._jobs[grant.job]
+        if job.profiling and (profiled := progress.arrival.profiled) is not None:
+            self._tell(replace(profiled, at_s=now_s, grant=grant.grant))
         joinable = progress.costs.in_place is not None and progress.arrival.spec.checkpoints
         self._tell(WorkersStarted(now_s, grant.job, grant.grant, start_s, joinable))
         progress.put_off = False

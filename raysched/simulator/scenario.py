@@ -11,6 +11,7 @@ from raysched.events import (
     ForeignGpusObserved,
     InferenceConfigured,
     JobEnded,
+    JobProfiled,
     PolicySwitched,
     Pool,
     ServerAdded,
@@ -42,7 +43,8 @@ class Arrival:
     really takes on min … max workers, on GPUs of rate 1: of each admissible batch size after the
     other, inf where it does not fit on so many workers; or `placed_s`, where it matters how these
     stand. Once `fails_epochs` are done, part of one among them, its code raises (None: it does
-    not). `costs`: what changes of its workers take (None: what they take for all jobs)."""
+    not). `costs`: what changes of its workers take (None: what they take for all jobs).
+    `profiled`: what its first workers tell of its model before they train, if they are to."""
 
     at_s: float
     job: str
@@ -51,6 +53,7 @@ class Arrival:
     fails_epochs: float | None = None
     placed_s: PlacedS | None = None
     costs: Costs | None = None
+    profiled: JobProfiled | None = None
 
     def __post_init__(self) -> None:
         needed = self._sizes * len(self.spec.admissible)

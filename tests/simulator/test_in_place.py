@@ -6,6 +6,7 @@ from dataclasses import replace
 from raysched.events import OfferReady, ServerLost
 from raysched.journal import Journal
 from raysched.simulator.models import InPlace
+from raysched.simulator.traces import journal as journal_trace
 from tests.simulator.scenes import Costs, ended_s, job, simulate, stretches
 from tests.simulator.test_lending import only_loan, two_inference_servers, valley
 
@@ -166,8 +167,10 @@ def test_a_job_that_must_leave_at_its_boundary_waits_there_for_those_who_join(tm
     outcome = simulate(
         jobs, outside=outside, policy="aryl", loaning="aryl", costs=costs, journal=journal
     )
+    journal.close()
     # Reclaimed at 202, when one more sets out to t1; the boundary is at 205, and it is warm at 227.
     assert only_loan(outcome).reclaimed_s == 202.0
     before, after = outcome.history.jobs["wide"].stretches
     assert (before.servers, before.to_s) == ({"t1": 3, "i2": 4}, 228.0)
     assert (after.servers, after.training_s, after.start_s) == ({"t1": 4}, 230.0, 25.0)
+    assert journal_trace.read(tmp_path / "journal.db").settings.costs.in_place == costs.in_place
