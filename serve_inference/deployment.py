@@ -53,12 +53,15 @@ class InferencePool:
     http_port: int = 8000
     http_host: str = "127.0.0.1"
     min_servers: int = 1  # always serve
+    grace_s: float | None = None  # for training to leave a reclaimed server; None: its own time
 
     def __post_init__(self) -> None:
         for name in ("gpus_per_replica", "replicas_per_server", "min_servers", "replica_rps"):
             value = getattr(self, name)
             if value <= 0:
                 raise InferenceError(f"{name}={value}: must be above zero")
+        if self.grace_s is not None and not self.grace_s >= 0:
+            raise InferenceError(f"grace_s={self.grace_s}: must be zero or more, or left out")
 
     @property
     def server_rps(self) -> float:

@@ -115,6 +115,7 @@ def _configure(pool: InferencePool, deployed: Deployed) -> None:
         server_rps=pool.server_rps,
         refill_s=deployed.refill_s,
         min_servers=pool.min_servers,
+        grace_s=pool.grace_s,
     )
     link.call("configure_inference", event, ServeLender(pool))
 
