@@ -48,21 +48,40 @@ def scheduler(ray_cluster, tmp_path_factory) -> Iterator[Path]:
 class Run:
     """A job under way, and what to do to it."""
 
-    def __init__(self, name: str, folder: Path, epochs: int = EPOCHS) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        epochs: int = EPOCHS,
+        servers: str = "",
+        passes: int = 1,
+        every: str | None = None,
+    ) -> None:
         self.name = name
         self._blow = folder / "blow.json"
         trainer = raysched.TorchTrainer(
             train_under_attack,
-            train_loop_config={"data": digits.load_digits(), "blow": str(self._blow)},
+            train_loop_config={
+                "data": digits.load_digits(),
+                "blow": str(self._blow),
+                "passes": passes,
+            },
             name=name,
             epochs=epochs,
+            every=every,
             workers=(1, 4),
             batch_size=128,
             checkpoint=folder,
         )
-        resize(1)
+        if servers:
+            place(servers)
+        else:
+            resize(1)
         self.handle = raysched.submit(trainer)
-        self.wait(lambda: self.status["epochs_done"] >= 1, "an epoch")
+        if passes == 1:
+            self.wait(lambda: self.status["epochs_done"] >= 1, "an epoch")
+        else:
+            self.wait(lambda: self.status["phase"] == "running", "workers that train")
 
     @property
     def status(self) -> dict[str, Any]:
@@ -70,10 +89,7 @@ class Run:
         return found[0] if found else {"phase": "", "workers": 0, "epochs_done": 0}
 
     def wait(self, condition: Callable[[], Any], what: str) -> None:
-        give_up_s = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < give_up_s, f"waited in vain for {what}: {self.status}"
-            time.sleep(0.05)
+        wait_for(condition, what, lambda: self.status)
 
     def trains_on(self, workers: int) -> None:
         """Wait until it has finished an epoch on so many workers."""
@@ -88,6 +104,13 @@ class Run:
 
     def was_struck(self) -> bool:
         return not self._blow.exists()
+
+
+def wait_for(condition: Callable[[], Any], what: str, seen: Callable[[], Any] = lambda: "") -> None:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up_s, f"waited in vain for {what}: {seen()}"
+        time.sleep(0.05)
 
 
 def train_under_attack(config: dict[str, Any]) -> None:
@@ -237,6 +260,38 @@ def test_a_reclaim_while_a_job_grows_onto_the_server(scheduler, tmp_path):
     run.handle.result(PATIENCE_S)
     told = told_of(scheduler, "lent")
     assert (told.counted.run, told.counted.repeated, told.losses) == (25, 0, 0)
+    api.set_policy("sized", "off")
+    run.wait(nothing_is_left, "free GPUs and no placement group")
+
+
+@pytest.mark.parametrize("every", ["0.5s", None])
+def test_a_reclaim_in_a_long_epoch_is_met_in_its_grace(scheduler, tmp_path, every):
+    """At a safe point, in place; without one by ending the workers, which redo the epoch."""
+    lender = ScriptedLender(tmp_path)
+    lender.demand(1.0)
+    grace_s = 3.0 if every is None else 60.0
+    event = InferenceConfigured(0.0, "scripted", 1, 10.0, refill_s=0.5, grace_s=grace_s)
+    link.call("configure_inference", event, lender)
+    lending = {"smooth_s": 1.0, "hold_leads": 0.1}
+    api.set_policy("sized", "aryl", loaning_parameters=lending)
+    name = f"long, safe points {every}"
+    wait_for(lambda: on_loan("open"), "a server on loan")
+    (server,) = on_loan("open")
+
+    run = Run(name, tmp_path, servers=f"training-0=1,{server}=1", passes=100, every=every)
+    assert run.status["servers"] == {"training-0": 1, server: 1}
+    before = processes("JobWorker")
+    lender.demand(19.0)
+    run.wait(lambda: server in on_loan("none"), "the server to be free")
+    run.wait(lambda: run.status["phase"] == "running", "workers that train again")
+    assert (run.status["servers"], run.status["epochs_done"]) == ({"training-0": 1}, 0)
+    stayed = set(processes("JobWorker")) & set(before)
+    assert (len(stayed), run.status["epochs_repeated"]) == ((0, 1) if every is None else (1, 0))
+
+    api.cancel(name)
+    with pytest.raises(Exception, match="cancelled"):
+        run.handle.result(PATIENCE_S)
+    assert told_of(scheduler, name).counted.run == 0, "it waited for its epoch"
     api.set_policy("sized", "off")
     run.wait(nothing_is_left, "free GPUs and no placement group")
 

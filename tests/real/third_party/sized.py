@@ -11,7 +11,8 @@ from policies.reason import because
 
 @dataclass(frozen=True)
 class Sized:
-    """Gives each job `workers`, on `servers` ("a=2,b=1") where they are named."""
+    """Gives each job `workers`; on `servers` ("a=2,b=1"), those that there are, where they are
+    named."""
 
     name: ClassVar[str] = "sized"
     source: ClassVar[str] = "the tests and benchmarks"
@@ -24,8 +25,9 @@ class Sized:
     def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
         """The same for all."""
         named = dict(part.split("=") for part in self.servers.split(",") if part)
-        servers = {server: int(workers) for server, workers in named.items()} or None
-        workers = sum(servers.values()) if servers else self.workers
+        present = {s: int(n) for s, n in named.items() if s in problem.servers.ids}
+        servers = present if named else None
+        workers = self.workers if servers is None else sum(servers.values())
         why = because("{workers} workers, as told", workers=workers)
         return Decision(
             {job: Allocation(workers, why, servers=servers) for job in problem.jobs.ids}
