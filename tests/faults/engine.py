@@ -215,8 +215,8 @@ FAULTS = (
         "lead-without-restart",
         "the lead of a reclaim leaves out what a restart takes",
         "raysched/lending.py",
-        "max(epochs_s, default=0.0) + state.restart_s",
-        "max(epochs_s, default=0.0)",
+        "return leave_s + state.restart_s + inference",
+        "return leave_s + inference",
         "tests/test_lending.py",
     ),
     Fault(
