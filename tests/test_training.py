@@ -128,7 +128,7 @@ def test_a_boundary_is_saved_unless_the_job_goes_without_checkpoints(monkeypatch
     monkeypatch.setattr(
         ray.train, "report", lambda metrics, checkpoint=None: reports.append((metrics, checkpoint))
     )
-    monkeypatch.setattr(link, "call", lambda *_: (7, 2))
+    monkeypatch.setattr(link, "call", lambda *_: (7, 64))
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
     last_epoch = Assignment("job", 1, 64, 1, grant=3, checkpoints=checkpoints)
@@ -225,6 +225,12 @@ def test_the_rate_comes_from_the_environment(monkeypatch):
         ({"workers": (1, 2, 3)}, r"workers: is \(1, 2, 3\); write a number or \(min, max\)"),
         ({"workers": "two"}, "workers: is 'two'; write a number"),
         ({"batch_size": -1}, "batch_size: is -1; use 1 or more"),
+        ({"batch_size": 2.5}, r"batch_size: is 2.5; write a number or \(min, max\)"),
+        ({"batch_size": (64, 32)}, "batch_size: the minimum 64 is above the maximum 32"),
+        ({"batch_size": (8, True)}, "batch_size: is True; use a whole number"),
+        ({"learning_rate": "cubic"}, "learning_rate: is 'cubic'; use one of 'linear', 'sqrt', "),
+        ({"warmup_steps": -1}, "warmup_steps: is -1; use 0 or more"),
+        ({"max_local_batch": 0}, "max_local_batch: is 0; use 1 or more"),
         ({"deadline": "soon"}, "deadline: 'soon' is not a duration; write 90s"),
         ({"expected": 0}, "expected: 0.0 s is not a time to come"),
         ({"gpu_type": "T4", "mixes_gpus": True}, "mixes_gpus: with gpu_type='T4' there is but one"),
@@ -243,6 +249,20 @@ def test_a_trainer_is_described_as_a_job():
 
     spec = TorchTrainer(learn, epochs=3, workers=(1, 4), batch_size=64, deadline="2h").spec
     assert (spec.name, spec.min_workers, spec.max_workers, spec.deadline_s) == ("learn", 1, 4, 7200)
+
+
+@pytest.mark.parametrize(
+    ("given", "admissible"),
+    [
+        (64, (64,)),
+        ((64, 64), (64,)),
+        ((64, 512), (64, 128, 256, 512)),
+        ((48, 500), (48, 96, 192, 384)),
+    ],
+)
+def test_a_range_of_batch_sizes_is_the_least_one_doubled(given, admissible):
+    spec = TorchTrainer(print, epochs=1, workers=2, batch_size=given).spec
+    assert (spec.batch_size, spec.admissible) == (admissible[0], admissible)
 
 
 def test_and_says_what_gpus_it_may_run_on():

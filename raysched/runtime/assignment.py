@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from raysched.runtime.learning_rate import FIXED, Following
+
 
 @dataclass(frozen=True, slots=True)
 class ToProfile:
@@ -39,6 +41,9 @@ class Assignment:
     epochs_done: int = 0  # at whose end the checkpoint was saved that it starts from
     joins: bool = False  # whether it joins workers that have trained before
     profiles: ToProfile = NOTHING  # what its workers measure before they train
+    learning_rate: Following = FIXED  # how it goes with `batch_size`
+    max_local_batch: int | None = None  # samples that a worker can hold at once
+    mixes_gpus: bool = False  # whether workers have shares of the batch by their speed
 
 
 _current: Assignment | None = None

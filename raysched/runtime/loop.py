@@ -29,6 +29,7 @@ import torch
 import torch.distributed as dist
 
 from raysched.runtime import (
+    accumulation,
     boundary,
     device_time,
     gate,
@@ -37,9 +38,12 @@ from raysched.runtime import (
     process_group,
     profiler,
     safe_points,
+    shares,
     state,
 )
 from raysched.runtime.assignment import assign, current, walk_epochs
+from raysched.runtime.learning_rate import FIXED, LearningRate
+from raysched.runtime.pace import Pace
 from raysched.runtime.parallel import Replicated, device
 from raysched.runtime.state import Position, Stateful
 
@@ -54,13 +58,25 @@ class _Running:
     passes = 0  # over samples, begun in it
     from_s = 0.0  # since when its workers are these
     from_part = 0.0  # and from which part of it on
+    learning_rate = LearningRate(FIXED)
+    pace = Pace()
+    speeds: tuple[float, ...] = ()
+    """Of the workers of a job that mixes GPUs, by rank: in proportion they share each batch."""
 
     @classmethod
     def begin(cls) -> None:
         """Enter the epoch at the position."""
         _seed(cls.position)
         cls.metrics, cls.passes = {}, 0
+        cls.fit_batches()
         cls.from_s, cls.from_part = time.perf_counter(), 0.0
+
+    @classmethod
+    def fit_batches(cls) -> None:
+        """Train with the batch size, and in the shares, of these workers."""
+        cls.learning_rate.aim_at(current().batch_size)
+        if current().mixes_gpus:
+            cls.speeds = cls.pace.agree(current().gpu_rate)
 
     @classmethod
     def reach(cls, position: Position, part: float) -> bool:
@@ -80,7 +96,8 @@ def prepare(model: torch.nn.Module) -> Replicated:
 
     The model itself is `.module` of what is returned.
     """
-    replicated = parallel.replicate(model.to(device()))
+    average = _Running.pace.average if current().mixes_gpus else None
+    replicated = parallel.replicate(model.to(device()), average)
     if dist.is_initialized():  # a worker that is to join others prepares before it does
         replicated.join_group()
     return replicated
@@ -96,11 +113,11 @@ def epochs(*stateful: Stateful) -> Iterator[int]:
     which is run again draws the same ones.
     """
     walk_epochs()
-    _Running.stateful = stateful
+    _Running.stateful = (*stateful, _follow_batch_size(stateful))
     if current().joins:
         _go_over(gate.wait())
     else:
-        _Running.position = state.restore(stateful)
+        _Running.position = state.restore(_Running.stateful)
         _say_started(time.time() - current().granted_at_s)
         _Running.profiles = bool(current().profiles.local_batches)
     while (epoch := _Running.position.epoch) < current().epochs:
@@ -117,6 +134,10 @@ def batches(samples: int) -> Iterator[tuple[torch.Tensor, float]]:
     `indices` by `weight`: then the averaged gradient is that of the global batch even when it does
     not divide evenly. A worker for which nothing is left of a last small batch gets one sample of
     weight 0, so that all workers take the same number of steps.
+
+    Where a worker's share is above the job's `max_local_batch` it comes in several parts. The loop
+    treats each as a step; until the last one, parameters have no gradients when the optimizer
+    steps, so that it changes nothing.
 
     The first pass over samples in an epoch has the safe points of a job that asked for them: it
     begins where the last one was, and workers may change between two of its steps. Of a model that
@@ -135,17 +156,28 @@ def batches(samples: int) -> Iterator[tuple[torch.Tensor, float]]:
         clock, trained = safe_points.SafePointClock(every_s), _Running.position.trained
         _Running.from_part = trained / samples
     while trained < samples:
-        assignment = current()
-        rank, workers = dist.get_rank(), dist.get_world_size()
-        batch = order[trained : trained + assignment.batch_size]
-        indices = batch[rank::workers]
-        weight = len(indices) * workers / len(batch)
-        device_time.hold(assignment, len(indices))
-        yield (indices if len(indices) else batch[:1]), weight
+        batch = order[trained : trained + current().batch_size]
+        yield from _step(batch)
         trained += len(batch)
         if clock is not None and trained < samples and clock.is_due():
             _reach_safe_point(trained, samples)
             clock.restart()
+
+
+def _step(batch: torch.Tensor) -> Iterator[tuple[torch.Tensor, float]]:
+    """This worker's share of a global batch."""
+    assignment = current()
+    rank, workers = dist.get_rank(), dist.get_world_size()
+    speeds = _Running.speeds if assignment.mixes_gpus else (1.0,) * workers
+    begin, end = shares.own_range(len(batch), speeds, rank)
+    own = batch[begin:end] if begin < end else batch[:1]
+    for indices in accumulation.in_parts(own, assignment.max_local_batch):
+        counted = min(len(indices), end - begin)
+        device_time.hold(assignment, counted)
+        yield indices, counted * workers / len(batch)
+    _Running.learning_rate.advance()
+    if assignment.mixes_gpus:
+        _Running.pace.step_done(len(own))
 
 
 def _reach_safe_point(trained: int, samples: int) -> None:
@@ -153,6 +185,7 @@ def _reach_safe_point(trained: int, samples: int) -> None:
     if _Running.reach(position, part):
         _Running.from_s, _Running.from_part = time.perf_counter(), part
     _seed(position)
+    _Running.fit_batches()
 
 
 def report(**metrics: float) -> None:
@@ -169,6 +202,15 @@ def _go_over(ticket: gate.Ticket) -> None:
     if ticket.survivors < ticket.workers:
         joins = ticket.rank >= ticket.survivors
         _Running.position = state.share(_Running.stateful, _Running.position, joins=joins)
+
+
+def _follow_batch_size(stateful: tuple[Stateful, ...]) -> LearningRate:
+    """Have the optimizers among `stateful` step with a learning rate that goes with the batch."""
+    _Running.learning_rate = LearningRate(current().learning_rate)
+    for part in stateful:
+        if isinstance(part, torch.optim.Optimizer):
+            _Running.learning_rate.drive(part)
+    return _Running.learning_rate
 
 
 def _seed(position: Position) -> None:

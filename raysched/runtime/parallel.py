@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -32,12 +32,20 @@ def group_device() -> torch.device:
     return device() if dist.get_backend() == "nccl" else torch.device("cpu")
 
 
-class Replicated(torch.nn.Module):
-    """Stands for a model that all workers train; `module` is the model itself."""
+Average: TypeAlias = Callable[[Any, Any], torch.futures.Future[torch.Tensor]]
+"""Starts to average, over a process group, a `torch.distributed.GradBucket`."""
 
-    def __init__(self, module: torch.nn.Module) -> None:
+
+class Replicated(torch.nn.Module):
+    """Stands for a model that all workers train; `module` is the model itself.
+
+    `average`, where given, is what averages their gradients.
+    """
+
+    def __init__(self, module: torch.nn.Module, average: Average | None = None) -> None:
         super().__init__()
         self.module = module
+        self._average = average
         self._parallel = [module]  # in a list: it is no part of the model
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
@@ -63,19 +71,22 @@ class Replicated(torch.nn.Module):
         workers of a process group: by default of all that are there now."""
         if dist.get_world_size(group) > 1:
             place = next(self.module.parameters()).device
-            self._parallel[0] = DistributedDataParallel(
+            wrapped = DistributedDataParallel(
                 self.module,
                 device_ids=[place] if place.type == "cuda" else None,
                 process_group=group,
             )
+            if (average := self._average) is not None:
+                wrapped.register_comm_hook(None, lambda _, bucket: average(group, bucket))
+            self._parallel[0] = wrapped
 
 
 _replicated: list[Replicated] = []
 
 
-def replicate(module: torch.nn.Module) -> Replicated:
+def replicate(module: torch.nn.Module, average: Average | None = None) -> Replicated:
     """Have a model trained by all workers; those that join get it from the others."""
-    made = Replicated(module)
+    made = Replicated(module, average)
     _replicated.append(made)
     return made
 
@@ -99,3 +110,8 @@ def without_all_reduce() -> Iterator[None]:
         for model in _replicated:
             apart.enter_context(model.without_all_reduce())
         yield
+
+
+def trained_parameters() -> list[torch.nn.Parameter]:
+    """What the gradients of all replicated models are of."""
+    return [p for model in _replicated for p in model.parameters() if p.requires_grad]

@@ -235,8 +235,8 @@ class Scheduler:
         await self._body.tell(JobProfiled(self._body.now_s(), job, grant, profile, all_reduce_s))
 
     async def boundary(self, report: BoundaryReport) -> tuple[int, int]:
-        """An epoch or a part of it is done; the grant (and its workers) that the job goes on
-        with."""
+        """An epoch or a part of it is done; the grant that the job goes on with, and its global
+        batch."""
         await self._ready.wait()
         await self._until_it_stands(report.job, report.grant)
         record = self._body.engine.state.jobs.get(report.job)
@@ -249,8 +249,8 @@ class Scheduler:
         if record.running is None or not record.alive:
             return NO_GRANT
         if record.phase != "leaving":
-            return record.running.grant, record.running.workers
-        return (record.offer.grant, record.offer.workers) if record.offer else NO_GRANT
+            return record.running.grant, record.running.batch_size
+        return (record.offer.grant, record.offer.batch_size) if record.offer else NO_GRANT
 
     async def workers_stopped(self, job: str, grant: int, lost: bool, cause: str = "") -> None:
         """The workers of a grant (or of `CURRENT_GRANT`) are gone."""

@@ -85,10 +85,15 @@ def share(stateful: tuple[Stateful, ...], position: Position, *, joins: bool) ->
 
 def integer_from_rank_zero(value: int) -> int:
     """Rank 0's `value`, on every rank."""
-    tensor = torch.tensor([value], device=group_device())
+    return integers_from_rank_zero(value)[0]
+
+
+def integers_from_rank_zero(*values: int) -> list[int]:
+    """Rank 0's `values`, on every rank."""
+    tensor = torch.tensor(values, device=group_device())
     if dist.get_world_size() > 1:
         dist.broadcast(tensor, 0)
-    return int(tensor)
+    return tensor.tolist()
 
 
 def _unwrapped(part: Stateful) -> Stateful:

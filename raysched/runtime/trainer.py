@@ -6,7 +6,7 @@ import os
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import ray
 from ray.train import Result
@@ -18,6 +18,7 @@ from raysched.durations import seconds
 from raysched.jobs import InvalidJob, JobSpec, Utility
 from raysched.runtime import device_time, link
 from raysched.runtime.assignment import Assignment
+from raysched.runtime.learning_rate import RULES, Following
 from raysched.runtime.process_group import ProcessGroup
 from raysched.runtime.ray_train import check_ray_version
 from raysched.runtime.ray_train.controller import JobStopped
@@ -41,7 +42,14 @@ class TorchTrainer(GrantedTrainer):
         train_loop_per_worker: Runs on every worker, with `train_loop_config` if it takes one.
         epochs: How many the job runs.
         workers: A fixed number, or the least and the most.
-        batch_size: Samples in a step, of all workers together, at any number of workers.
+        batch_size: Samples in a step, of all workers together, at any number of workers. Or the
+            least and the most: it begins with the least, and the policy may choose that one
+            doubled any number of times, up to the most.
+        learning_rate: How the optimizers' learning rate, which is for the least batch size, goes
+            with the batch: `"linear"`, `"sqrt"` (of their ratio) or `"fixed"`.
+        warmup_steps: Over which it goes up or down after the batch size has changed.
+        max_local_batch: Samples that a worker can hold at once. A larger share of the batch comes
+            in several parts, whose gradients are summed.
         gpus_per_worker: GPUs of each worker.
         deadline: By when it shall be done after submission: `"2h"`, `"90s"`, or seconds.
         utility: What its completion is worth over time.
@@ -49,7 +57,8 @@ class TorchTrainer(GrantedTrainer):
         tenant: On whose account it runs.
         gpu_type: What its workers must run on, as Ray's label `ray.io/accelerator-type` names it;
             GPUs of any one type if left out.
-        mixes_gpus: Its workers may run on GPUs of several types at once.
+        mixes_gpus: Its workers may run on GPUs of several types at once. They have shares of each
+            batch by how fast they are.
         checkpoints: Whether epoch boundaries are saved. Without, a job whose workers stop starts
             over at epoch 0, so that it must have a fixed number of them; its result has neither
             checkpoint nor metrics.
@@ -75,7 +84,10 @@ class TorchTrainer(GrantedTrainer):
         *,
         epochs: int,
         workers: int | tuple[int, int],
-        batch_size: int,
+        batch_size: int | tuple[int, int],
+        learning_rate: Literal["linear", "sqrt", "fixed"] = "linear",
+        warmup_steps: int = 0,
+        max_local_batch: int | None = None,
         gpus_per_worker: int = 1,
         deadline: str | float | None = None,
         utility: Utility | None = None,
@@ -94,13 +106,15 @@ class TorchTrainer(GrantedTrainer):
         datasets: Mapping[str, Any] | None = None,
     ) -> None:
         check_ray_version()
-        least, most = _bounds(workers)
+        least, most = _bounds("workers", workers)
+        batch_sizes = _batch_sizes(batch_size)
         self.spec = JobSpec(
             name=name or getattr(train_loop_per_worker, "__name__", "job"),
             epochs=_whole("epochs", epochs),
             min_workers=least,
             max_workers=most,
-            batch_size=_whole("batch_size", batch_size),
+            batch_size=batch_sizes[0],
+            batch_sizes=batch_sizes,
             gpus_per_worker=_whole("gpus_per_worker", gpus_per_worker),
             deadline_s=_duration("deadline", deadline),
             utility=utility,
@@ -113,6 +127,8 @@ class TorchTrainer(GrantedTrainer):
             checkpoints=checkpoints,
             pre_run=pre_run,
         )
+        self._following = _following(learning_rate, batch_sizes[0], warmup_steps)
+        self._max_local_batch = _max_local_batch(max_local_batch)
         self.simulated_samples_per_s = device_time.samples_per_s()
         super().__init__(
             train_loop_per_worker,
@@ -161,6 +177,9 @@ class TorchTrainer(GrantedTrainer):
             checkpoints=self.spec.checkpoints,
             every_s=self.spec.every_s,
             joinable=self._is_joinable,
+            learning_rate=self._following,
+            max_local_batch=self._max_local_batch,
+            mixes_gpus=self.spec.mixes_gpus,
         )
         try:
             result = super().fit()
@@ -181,14 +200,39 @@ class TorchTrainer(GrantedTrainer):
         return result
 
 
-def _bounds(workers: int | tuple[int, int]) -> tuple[int, int]:
-    if isinstance(workers, int):
-        return workers, workers
+def _bounds(field: str, given: int | tuple[int, int]) -> tuple[int, int]:
+    if isinstance(given, int):
+        given = given, given
     try:
-        least, most = workers
+        least, most = given
     except (TypeError, ValueError):
-        raise InvalidJob("workers", f"is {workers!r}; write a number or (min, max)") from None
-    return _whole("workers", least), _whole("workers", most)
+        raise InvalidJob(field, f"is {given!r}; write a number or (min, max)") from None
+    return _whole(field, least), _whole(field, most)
+
+
+def _batch_sizes(given: int | tuple[int, int]) -> tuple[int, ...]:
+    """The least, doubled as long as that is not above the most."""
+    least, most = _bounds("batch_size", given)
+    if least < 1:
+        raise InvalidJob("batch_size", f"is {least}; use 1 or more")
+    if least > most:
+        raise InvalidJob("batch_size", f"the minimum {least} is above the maximum {most}")
+    return tuple(least << doubled for doubled in range((most // least).bit_length()))
+
+
+def _following(rule: str, first_batch_size: int, warmup_steps: int) -> Following:
+    if rule not in RULES:
+        known = ", ".join(map(repr, RULES))
+        raise InvalidJob("learning_rate", f"is {rule!r}; use one of {known}")
+    if _whole("warmup_steps", warmup_steps) < 0:
+        raise InvalidJob("warmup_steps", f"is {warmup_steps}; use 0 or more")
+    return Following(first_batch_size, rule, warmup_steps)
+
+
+def _max_local_batch(given: int | None) -> int | None:
+    if given is not None and _whole("max_local_batch", given) < 1:
+        raise InvalidJob("max_local_batch", f"is {given}; use 1 or more")
+    return given
 
 
 def _whole(field: str, number: Any) -> int:

@@ -18,7 +18,8 @@ class ScriptedScheduler:
     A size at 2.3 is that from the first safe point on where 0.3 of epoch 2 are done; "cut" instead
     of a size ends the workers there. With `in_place` others are offered what comes next as soon as
     a grant stands, and a boundary waits for those who join; without, every change is a restart.
-    `profiles` is what the workers of a first grant are to measure.
+    `profiles` is what the workers of a first grant are to measure, `batches` the global batch sizes
+    by the first epoch that begins with each.
     """
 
     PARKED_S = 0.5
@@ -26,6 +27,8 @@ class ScriptedScheduler:
     def __init__(self):
         self.scripts = {}  # job name -> (sizes by first epoch, in_place)
         self.to_profile = {}  # job name -> what its first workers measure
+        self.batches = {}  # job name -> batch sizes by first epoch
+        self.batch_size = {}  # job -> that stands
         self.jobs = {}  # job -> spec
         self.grants = {}  # job -> (grant, workers)
         self.running = {}  # job -> grant on which its workers are
@@ -37,9 +40,10 @@ class ScriptedScheduler:
         self.parked_until_s = {}
         self.story = []  # everything that was said, in order
 
-    async def script(self, name, sizes, in_place=False, profiles=NOTHING):
+    async def script(self, name, sizes, in_place=False, profiles=NOTHING, batches=None):
         self.scripts[name] = sizes, in_place
         self.to_profile[name] = profiles
+        self.batches[name] = batches or {}
 
     async def told(self, job):
         return [entry for entry in self.story if entry[1] == job]
@@ -56,6 +60,7 @@ class ScriptedScheduler:
         self.jobs[job] = spec
         self.grants[job] = (1, self._sizes(job)[0])
         self.groups[job] = {}
+        self.batch_size[job] = spec.batch_size
         return job
 
     async def standing(self, job):
@@ -96,16 +101,19 @@ class ScriptedScheduler:
         job = report.job
         self.story.append(("boundary", job, time.time(), report))
         grant, workers = self.grants[job]
+        batches = self.batches[self.jobs[job].name]
+        if report.part == 1:
+            self.batch_size[job] = batches.get(report.epoch + 1, self.batch_size[job])
         target = self._target(job, report, workers)
         if target == "cut":
             self.cut[job] = grant
             self.grants[job] = (grant + 1, workers)
-            return grant, workers
+            return grant, self.batch_size[job]
         if target != workers:
             self.grants[job] = (grant + 1, target)
             self.parked_until_s[job] = time.monotonic() + self.PARKED_S
             await self._until_ready(job, grant + 1, target > workers)
-        return self.grants[job]
+        return self.grants[job][0], self.batch_size[job]
 
     async def workers_stopped(self, job, grant, lost, cause):
         self.story.append(("stopped", job, time.time(), grant, lost, cause))
@@ -159,4 +167,4 @@ class ScriptedScheduler:
                     [{"CPU": 1, "GPU": 1}], bundle_label_selector=[{"pool": pool}]
                 )
             slots.append(Slot(groups[place], *place))
-        return GrantedSlots(grant, tuple(slots), self.jobs[job].batch_size)
+        return GrantedSlots(grant, tuple(slots), self.batch_size[job])

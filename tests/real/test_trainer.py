@@ -38,13 +38,25 @@ def scheduler(ray_cluster):
 def trainer(scheduler, tmp_path):
     from raysched.runtime.trainer import TorchTrainer
 
-    def make(function, sizes, name, *, in_place=False, profiles=NOTHING, every=None, **config):
-        ray.get(scheduler.script.remote(name, sizes, in_place, profiles))
+    def make(
+        function,
+        sizes,
+        name,
+        *,
+        in_place=False,
+        profiles=NOTHING,
+        batches=None,
+        every=None,
+        max_local_batch=None,
+        **config,
+    ):
+        ray.get(scheduler.script.remote(name, sizes, in_place, profiles, batches))
         return TorchTrainer(
             function,
             epochs=EPOCHS,
             workers=(1, 4),
-            batch_size=BATCH_SIZE,
+            batch_size=(BATCH_SIZE, 4 * BATCH_SIZE),
+            max_local_batch=max_local_batch,
             every=every,
             name=name,
             checkpoint=tmp_path,
@@ -303,6 +315,21 @@ def test_a_model_that_is_made_already_is_refused():
             epochs=1,
             batch_size=1,
         )
+
+
+def test_the_batch_size_changes_while_workers_stay_and_while_they_change(scheduler, trainer):
+    """On one worker, and on several with their shares in parts, the same losses come out."""
+    losses = {}
+    batches = {1: 128, 3: 256, 5: 64}
+    for name, sizes in (("one", {0: 1}), ("several", {0: 1, 2: 2, 3: 3, 4: 0})):
+        run = trainer(
+            _train, sizes, f"batches on {name}", in_place=True, batches=batches, max_local_batch=24
+        )
+        run.fit()
+        losses[name] = _losses(scheduler, run.job)
+        if name == "one":
+            assert len(_said(scheduler, run.job, "granted")) == 1, "it was started anew"
+    assert losses["several"] == pytest.approx(losses["one"], rel=1e-4)
 
 
 def test_a_worker_killed_in_mid_epoch_costs_that_epoch_only(

@@ -132,11 +132,10 @@ class JobController(TrainController):
         return True
 
     async def _offer(self, grant: int) -> GrantedSlots | None:
-        """The slots of a grant if someone who trains now stays in it."""
-        offer = self._joiners.offer
-        if offer is None or offer.grant != grant:  # it was made a moment ago
-            found: Standing = await link.acall("offered", self._assignment.job, self._grant, 0)
-            offer = found.granted
+        """The slots of a grant if someone who trains now stays in it, with the batch of now."""
+        found: Standing = await link.acall("offered", self._assignment.job, self._grant, 0)
+        offer, expected = found.granted, self._joiners.offer
+        if expected is None or expected.grant != grant:  # it was made a moment ago
             self._joiners.expect(offer, self._slots)
         here = {slot.place for slot in self._slots}
         stays = offer is not None and any(slot.place in here for slot in offer.slots)
