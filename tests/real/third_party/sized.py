@@ -11,8 +11,8 @@ from policies.reason import because
 
 @dataclass(frozen=True)
 class Sized:
-    """Gives each job `workers`; on `servers` ("a=2,b=1"), those that there are, where they are
-    named."""
+    """Gives each job `workers` and `batch_size`; on `servers` ("a=2,b=1"), those that there are,
+    where they are named."""
 
     name: ClassVar[str] = "sized"
     source: ClassVar[str] = "the tests and benchmarks"
@@ -20,6 +20,7 @@ class Sized:
 
     workers: int = 1
     servers: str = ""
+    batch_size: int | None = None
     interval_s: float | None = None
 
     def decide(self, problem: Problem, memory: Memory) -> tuple[Decision, Memory]:
@@ -29,6 +30,5 @@ class Sized:
         servers = present if named else None
         workers = self.workers if servers is None else sum(servers.values())
         why = because("{workers} workers, as told", workers=workers)
-        return Decision(
-            {job: Allocation(workers, why, servers=servers) for job in problem.jobs.ids}
-        ), memory
+        told = Allocation(workers, why, batch_size=self.batch_size, servers=servers)
+        return Decision(dict.fromkeys(problem.jobs.ids, told)), memory
