@@ -146,7 +146,9 @@ def _text(found: Mapping[str, Any]) -> str:
          f"{statistics.mean(seen) - fixed:+.4f}")
         for name, seen in found["accuracy"].items()
     ]  # fmt: skip
+    off = max(abs(statistics.mean(seen) - fixed) for seen in found["accuracy"].values())
     accuracy = report.table(("batch size", "accuracy", "least", "most", "off"), rows)
+    accuracy += f"\n\ntarget: off by {ACCURACY_TARGET} at most: {_met(off <= ACCURACY_TARGET)}"
     ideal_s = BATCH_SIZE / (SAMPLES_PER_S * (1 + SLOW_RATE))
     fast, slow = found["mixed"]
     shares = report.table(
@@ -161,7 +163,13 @@ def _text(found: Mapping[str, Any]) -> str:
         ("of a step", "us", "share"),
         [(name, f"{us:.1f}", f"{us / step_us:.2%}") for name, us in found["cost"].items()],
     )
+    share = sum(us for name, us in found["cost"].items() if name != "step") / step_us
+    costs += f"\n\ntarget: {COST_TARGET:.0%} of a step at most: {_met(share <= COST_TARGET)}"
     return "\n\n".join((accuracy, f"{shares}\n\nideal: {ideal_s:.3f} s a step", costs))
+
+
+def _met(met: bool) -> str:
+    return "met" if met else "NOT MET"
 
 
 @click.command()
