@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import compress
 from typing import TypeAlias
 
 import numpy as np
 
+from policies.answers import Answers
 from policies.aryl_base import Base
 from policies.aryl_gpus import Fleet
 from policies.problem import Allocation, Floats, Ints, PlacementRule
@@ -15,61 +19,75 @@ from policies.reason import Reason
 Numbers: TypeAlias = dict[str, int | float | str]
 
 
-def allocations(fleet: Fleet, base: Base, workers: Ints, others: str) -> dict[str, Allocation]:
+def allocations(fleet: Fleet, base: Base, workers: Ints, others: str) -> Mapping[str, Allocation]:
     """An allocation for each job on [jobs, types] `workers`, with its reason.
 
     `others` says why a job does not get the GPUs that others have.
     """
-    jobs, columns = fleet.problem.jobs, _columns(fleet, workers)
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    jobs, count = fleet.problem.jobs, workers.sum(axis=1)
     batch_size = fleet.batch_sizes(workers)
-    told = fleet.tuned | (batch_size != jobs.batch_size)
-    types = [each.name for each in fleet.types]
-    moves = _moves(fleet, workers)
+    told = (count > 0) & (fleet.tuned | (batch_size != jobs.batch_size))
+    batches = [batch or None for batch in np.where(told, batch_size, 0).tolist()]
+    terms = list(zip(count.tolist(), batches, _types(fleet, workers), strict=True))
     rule = PlacementRule.APART if fleet.apart else PlacementRule.PACK
-    each_job = zip(
-        jobs.ids,
-        rows,
-        jobs.elastic.tolist(),
-        fleet.mixes.tolist(),
-        (workers > 0).tolist(),
-        np.where(told, batch_size, 0).tolist(),
-        strict=True,
-    )
-    answers = {}
-    for row, (job, values, elastic, mixes, there, batch) in enumerate(each_job):
-        numbers: Numbers = dict(zip(columns, values, strict=True))
+    return Answers(jobs.ids, terms, _Reasons(fleet, base, workers, others).of, rule)
+
+
+def _types(fleet: Fleet, workers: Ints) -> list[str | None]:
+    """[jobs] The type of GPU that a job is to be on; None: it mixes them, or runs nowhere, or there
+    is but one."""
+    if len(fleet.types) <= 1:
+        return [None] * len(workers)
+    names = np.array([*(each.name for each in fleet.types), None], dtype=object)
+    one = workers.any(axis=1) & ~fleet.mixes
+    types: list[str | None] = names[np.where(one, (workers > 0).argmax(axis=1), -1)].tolist()
+    return types
+
+
+@dataclass(frozen=True)
+class _Reasons:
+    """Why each job gets what it gets. Nothing is computed until somebody asks."""
+
+    fleet: Fleet
+    base: Base
+    workers: Ints  # [jobs, types]
+    others: str
+
+    def of(self, row: int) -> Reason:
+        """That of one job."""
+        if (waits := self.base.waits.get(row)) is not None:
+            return waits
+        fleet, types = self.fleet, [each.name for each in self.fleet.types]
+        numbers: Numbers = {name: column[row].item() for name, column in self._columns.items()}
         numbers["resize_s"] = fleet.problem.resize_s
         if len(types) > 1:
-            numbers["gpu_type"] = " and ".join(compress(types, there))
-        sentence = _change(numbers, row in moves) + _limit(elastic, numbers, others)
-        runs = any(there)
-        answers[job] = Allocation(
-            workers=values[0],
-            reason=base.waits.get(row) or Reason(sentence, numbers),
-            placement=rule,
-            batch_size=batch if batch and runs else None,
-            gpu_type=types[there.index(True)] if len(types) > 1 and runs and not mixes else None,
-        )
-    return answers
+            numbers["gpu_type"] = " and ".join(compress(types, self.workers[row] > 0))
+        elastic = bool(fleet.problem.jobs.elastic[row])
+        sentence = _change(numbers, row in self._moves) + _limit(elastic, numbers, self.others)
+        return Reason(sentence, numbers)
 
+    @cached_property
+    def _columns(self) -> dict[str, Ints | Floats]:
+        """[jobs] each: the numbers in a job's reason."""
+        fleet, workers = self.fleet, self.workers
+        jobs, count = fleet.problem.jobs, workers.sum(axis=1)
+        left_s = _left_s(fleet, workers, count)
+        standing = np.maximum(jobs.workers, jobs.min_workers)
+        larger = np.clip(count + 1, jobs.min_workers, jobs.max_workers)
+        return {
+            "workers": count,
+            "before": jobs.workers,
+            "most": jobs.max_workers,
+            "gpus": jobs.gpus_per_worker,
+            "left_s": left_s,
+            "before_s": _left_s(fleet, _before(fleet, workers), standing),
+            "next_s": left_s - _left_s(fleet, workers, larger),
+            "free": (workers > 0) @ _free(fleet, workers),
+        }
 
-def _columns(fleet: Fleet, workers: Ints) -> dict[str, Ints | Floats]:
-    """[jobs] each: the numbers in a job's reason."""
-    jobs, count = fleet.problem.jobs, workers.sum(axis=1)
-    left_s = _left_s(fleet, workers, count)
-    standing = np.maximum(jobs.workers, jobs.min_workers)
-    larger = np.clip(count + 1, jobs.min_workers, jobs.max_workers)
-    return {
-        "workers": count,
-        "before": jobs.workers,
-        "most": jobs.max_workers,
-        "gpus": jobs.gpus_per_worker,
-        "left_s": left_s,
-        "before_s": _left_s(fleet, _before(fleet, workers), standing),
-        "next_s": left_s - _left_s(fleet, workers, larger),
-        "free": (workers > 0) @ _free(fleet, workers),
-    }
+    @cached_property
+    def _moves(self) -> set[int]:
+        return _moves(self.fleet, self.workers)
 
 
 def _left_s(fleet: Fleet, workers: Ints, count: Ints) -> Floats:

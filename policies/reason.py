@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +26,41 @@ class Reason:
 
     def __str__(self) -> str:
         return self.template.format(**self.numbers)
+
+    @property
+    def told(self) -> Reason:
+        """The same with nothing left to be read later."""
+        return self
+
+
+class LaterReason(Reason):
+    """One that is put together where it is read: of the thousands that are given, few are.
+
+    It holds on to whatever `tell` needs; what is to be kept for long is `told`.
+    """
+
+    __slots__ = ("_row", "_tell")
+    __setattr__ = object.__setattr__  # quicker than what a frozen dataclass has
+
+    def __init__(self, tell: Callable[[int], Reason], row: int) -> None:
+        """`tell` makes the reason of a job, given its row."""
+        self._tell = tell
+        self._row = row
+
+    @property
+    def told(self) -> Reason:
+        """The reason itself."""
+        return self._tell(self._row)
+
+    @property
+    def template(self) -> str:
+        """As that of the reason."""
+        return self.told.template
+
+    @property
+    def numbers(self) -> Mapping[str, Number]:
+        """As those of the reason."""
+        return self.told.numbers
 
 
 def because(template: str, **numbers: Number | np.generic) -> Reason:

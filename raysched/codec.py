@@ -7,12 +7,13 @@ back to the same float). The journal's hash chain rests on it.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from raysched.actions import Action
-from raysched.events import Event
+from raysched.events import Event, PolicyDecided
 from raysched.state import State
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
@@ -27,7 +28,7 @@ def canonical(value: Any) -> str:
 
 def event_to_json(event: Event) -> str:
     """One event, canonically."""
-    return canonical(_EVENT.dump_python(event, mode="json"))
+    return canonical(_EVENT.dump_python(_written_out(event), mode="json"))
 
 
 def event_from_json(text: str) -> Event:
@@ -59,3 +60,11 @@ def state_to_json(state: State) -> str:
 def state_from_json(text: str) -> State:
     """The state that `state_to_json` wrote."""
     return _STATE.validate_json(text)
+
+
+def _written_out(event: Event) -> Event:
+    """With each allocation put together, where a decision leaves that for later."""
+    if not isinstance(event, PolicyDecided):
+        return event
+    allocations = dict(event.decision.allocations)
+    return replace(event, decision=replace(event.decision, allocations=allocations))

@@ -6,12 +6,14 @@ first, on the training pool, and the policy sees neither them nor the GPUs that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import TypeAlias
 
 import numpy as np
 
+from policies.answers import Answers
 from policies.problem import (
     Allocation,
     Decision,
@@ -30,8 +32,9 @@ from raysched.placement_problem import Placed, Rooms, Wanted
 from raysched.standing import Standing, workers_on
 from raysched.state import Job, State
 
-Asked: TypeAlias = Sequence[tuple[Job, Allocation]]
-"""Live jobs that are the policy's, in the order of submission, and what they are to have."""
+Asked: TypeAlias = Sequence[tuple[Job, Allocation, Reason]]
+"""Live jobs that are the policy's, in the order of submission, what they are to have, and why.
+An allocation may be shared by several: then it does not say why itself."""
 
 
 def problem(
@@ -67,16 +70,12 @@ def apply(
             changed.append(job_id)
     standing.touch(changed)
     standing.refresh(state, servers)
-    asked = [
-        (job, allocation)
-        for job_id, job in state.live.items()
-        if (allocation := decision.allocations.get(job_id)) is not None and not job.inherited
-    ]
-    for job, placed, reason in _placements(state, servers, standing, asked):
+    asked = _asked(state, decision.allocations)
+    for job, placed, reason, shall in _placements(state, servers, standing, asked):
         before = dict(job.target), job.batch_size
         actions += grants.want(state, job, placed.servers, placed.shortfall or reason)
-        if (allocation := decision.allocations.get(job.id)) is not None:
-            actions += grants.set_batch_size(state, job, allocation)
+        if shall is not None:
+            actions += grants.set_batch_size(state, job, shall.batch_size, reason)
         if (job.target, job.batch_size) != before:
             changed.append(job.id)
     _note_promises(asked)
@@ -99,12 +98,24 @@ def broken_promises(state: State) -> dict[str, str]:
     return broken
 
 
+def _asked(state: State, allocations: Mapping[str, Allocation]) -> Asked:
+    """The jobs that live and are the policy's, of those that it answered for."""
+    live = state.live
+    if isinstance(allocations, Answers):
+        each = zip(allocations.jobs, allocations.shared, allocations.reasons, strict=True)
+        asked = [(live[job], shall, why) for job, shall, why in each if job in live]
+    else:
+        given = [(job, allocations[job.id]) for job in live.values() if job.id in allocations]
+        asked = [(job, shall, shall.reason) for job, shall in given]
+    return [answer for answer in asked if not answer[0].inherited]
+
+
 def _placements(
     state: State, servers: Servers, standing: Standing, asked: Asked
-) -> list[tuple[Job, Placed, Reason]]:
-    """Workers on servers: for jobs with a promise to keep, then for every job that the policy
-    allocated and that has epochs left, but not for those that stay as they are. Growth that does
-    not pay for the resize is left out."""
+) -> list[tuple[Job, Placed, Reason, Allocation | None]]:
+    """Workers on servers, and what the policy asked for: for jobs with a promise to keep, then for
+    every job that it allocated and that has epochs left, but not for those that stay as they are.
+    Growth that does not pay for the resize is left out."""
     apart = promises.inherited(state)
     held = _place_promised(state, servers, apart)
     free_gpus = standing.free_gpus(servers)
@@ -117,7 +128,7 @@ def _placements(
     # Those that wait and go on waiting need no place: most of a long queue.
     wanted = [
         _wanted(state, job, allocation)
-        for job, allocation in moved
+        for job, allocation, _ in moved
         if job.target or allocation.workers
     ]
     placed = {}
@@ -127,8 +138,8 @@ def _placements(
         settled = standing.workers_of(job.id for job in based)
         placed = place(wanted, Rooms(servers, free_gpus, settled))
     return [
-        *((job, held[job.id], _keeps_promise(state, job)) for job in apart),
-        *((job, placed.get(job.id, Placed({})), allocation.reason) for job, allocation in moved),
+        *((job, held[job.id], _keeps_promise(state, job), None) for job in apart),
+        *((job, placed.get(job.id, Placed({})), reason, shall) for job, shall, reason in moved),
     ]
 
 
@@ -140,22 +151,21 @@ def _sifted(standing: Standing, asked: Asked, room: bool) -> tuple[list[Job], As
     workers beyond the minimum; by exact servers, and so by subtrees, anyone may be.
     """
     of = standing.of
-    keeps = [of[job.id].keeps(allocation) for job, allocation in asked]
-    changes = [allocation for (_, allocation), kept in zip(asked, keeps, strict=True) if not kept]
+    keeps = [of[job.id].keeps(shall) for job, shall, _ in asked]
+    changes = [shall for (_, shall, _), kept in zip(asked, keeps, strict=True) if not kept]
     packed = all(a.servers is None and a.placement is not PlacementRule.BUDDY for a in changes)
-    undisturbed, no_changes = room and packed, not changes
-    stay: list[Job] = []
-    moved: list[tuple[Job, Allocation]] = []
-    for (job, allocation), kept in zip(asked, keeps, strict=True):
-        if kept and (
-            not allocation.workers
-            or (undisturbed and (no_changes or allocation.workers == job.spec.min_workers))
-        ):
-            job.reason = allocation.reason
-            stay.append(job)
-        elif not job.trained:
-            moved.append((job, allocation))
-    return stay, moved
+    undisturbed = room and packed
+    if changes or not undisturbed:
+        keeps = [
+            kept and (not shall.workers or (undisturbed and shall.workers == job.spec.min_workers))
+            for (job, shall, _), kept in zip(asked, keeps, strict=True)
+        ]
+    stay = [*compress(asked, keeps)]
+    for job, _, reason in stay:
+        job.reason = reason
+    moves = [not kept for kept in keeps] if len(stay) < len(asked) else []
+    moved = [answer for answer in compress(asked, moves) if not answer[0].trained]
+    return [job for job, _, _ in stay], moved
 
 
 def _place_promised(state: State, servers: Servers, jobs: Sequence[Job]) -> dict[str, Placed]:
@@ -212,11 +222,11 @@ def _keeps_promise(state: State, job: Job) -> Reason:
 
 
 def _note_promises(asked: Asked) -> None:
-    for job, allocation in asked:
+    for job, allocation, reason in asked:
         if allocation.promise is not None:
             job.promise, job.promise_over = allocation.promise, ""
         elif job.promise is not None:
-            promises.drop(job, allocation.reason)
+            promises.drop(job, reason)
 
 
 def _wanted(state: State, job: Job, allocation: Allocation) -> Wanted:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from policies.problem import Allocation
 from policies.reason import Reason, because
 from raysched.actions import Action, EndWorkers, Grant, Offer, ReleaseGrant, SetBatchSize
 from raysched.state import Job, Outcome, State
@@ -33,14 +32,13 @@ def want(state: State, job: Job, servers: Mapping[str, int], reason: Reason) -> 
     return actions
 
 
-def set_batch_size(state: State, job: Job, allocation: Allocation) -> list[Action]:
+def set_batch_size(state: State, job: Job, batch_size: int | None, reason: Reason) -> list[Action]:
     """Have a job run with the global batch that a policy chose, if it is one of the job's own, and
     with its smallest one where the workers that it shall have cannot hold the batch.
 
     A grant that it has not taken yet comes with it; one that it runs on goes over at the next
     boundary, where its workers stay and can hold it (`reach_boundary`).
     """
-    batch_size = allocation.batch_size
     if batch_size not in job.spec.admissible:
         batch_size = job.batch_size
     batch_size = _held_by(state, job, batch_size, job.workers)
@@ -51,7 +49,7 @@ def set_batch_size(state: State, job: Job, allocation: Allocation) -> list[Actio
         job.offer = replace(job.offer, batch_size=batch_size)
     if job.running is None:
         return []
-    return [SetBatchSize(job.id, batch_size, allocation.reason)]
+    return [SetBatchSize(job.id, batch_size, reason.told)]
 
 
 def settle(state: State, freed: str | None = None) -> list[Action]:
@@ -227,7 +225,7 @@ def _offer(
     else:
         change = "move" if job.offer.workers == job.running.workers else "resize"
     actions = [] if older is None else _give_up(state, job, older, _held(job))
-    return [*actions, Offer(change, job.offer, job.reason)]
+    return [*actions, Offer(change, job.offer, job.reason.told)]
 
 
 def _offer_what_remains(state: State, job: Job) -> list[Action]:

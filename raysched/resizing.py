@@ -14,12 +14,13 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from policies.problem import Allocation
-from policies.reason import because
+from policies.reason import Reason, because
 from raysched.performance import PRIOR
 from raysched.state import Job, State
 
-Changes: TypeAlias = Sequence[tuple[Job, Allocation]]
-"""Jobs that are not to stay as they are, and what they are to have."""
+Change: TypeAlias = tuple[Job, Allocation, Reason]
+Changes: TypeAlias = Sequence[Change]
+"""Jobs that are not to stay as they are, what they are to have, and why."""
 
 
 def worthwhile(state: State, changes: Changes) -> Changes:
@@ -32,24 +33,23 @@ def worthwhile(state: State, changes: Changes) -> Changes:
     """
     if not state.weighs_resizes or not (state.restart_s or state.resize_s):
         return changes
-    kept = [_kept(state, job, allocation) for job, allocation in changes]
+    kept = [_kept(state, job, allocation) for job, allocation, _ in changes]
     if not any(kept) or _given_gpus(changes, kept) > 0:
         return changes
-    pairs = zip(changes, kept, strict=True)
-    return [(job, keeps or allocation) for (job, allocation), keeps in pairs]
+    return [keeps or change for change, keeps in zip(changes, kept, strict=True)]
 
 
-def _given_gpus(changes: Changes, kept: Sequence[Allocation | None]) -> int:
+def _given_gpus(changes: Changes, kept: Sequence[Change | None]) -> int:
     """GPUs that jobs give up beyond those that others take whose change is worthwhile: more than
     none, and somebody would shrink for growth that was left out."""
     return sum(
         (job.workers - allocation.workers) * job.spec.gpus_per_worker
-        for (job, allocation), keeps in zip(changes, kept, strict=True)
+        for (job, allocation, _), keeps in zip(changes, kept, strict=True)
         if keeps is None
     )
 
 
-def _kept(state: State, job: Job, allocation: Allocation) -> Allocation | None:
+def _kept(state: State, job: Job, allocation: Allocation) -> Change | None:
     """What it has as an allocation, where it would grow and does not pay for that."""
     now, more = job.workers_now, min(allocation.workers, job.spec.max_workers)
     if not 0 < now < more or not _only_grows(state, job, allocation):
@@ -71,7 +71,7 @@ def _kept(state: State, job: Job, allocation: Allocation) -> Allocation | None:
         saved_s=saved_s,
         resize_s=cost_s,
     )
-    return replace(allocation, workers=now, reason=reason)
+    return job, replace(allocation, workers=now), reason
 
 
 def _only_grows(state: State, job: Job, allocation: Allocation) -> bool:

@@ -212,6 +212,7 @@ class State:
 
     def retire(self, job: Job) -> None:
         """A live job is over. The oldest one that ended is forgotten where there are many."""
+        job.reason = job.reason.told
         self.ended[job.id] = self.live.pop(job.id)
         if len(self.ended) > KEPT_ENDED:
             del self.ended[next(iter(self.ended))]

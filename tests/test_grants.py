@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from policies.problem import Allocation
 from policies.reason import because
 from raysched import grants
 from raysched.actions import Grant, ReleaseGrant, SetBatchSize
@@ -153,18 +152,17 @@ def test_a_batch_size_goes_over_at_the_boundary_and_an_offer_comes_with_it(state
     job = running(state, "job", {"t1": 1})
     job.spec = replace(job.spec, batch_sizes=(64, 128))
     job.batch_size = 64
-    chosen = Allocation(2, WHY, batch_size=128)
     grants.want(state, job, {"t1": 2}, WHY)
     grants.settle(state)
-    assert grants.set_batch_size(state, job, chosen) == [SetBatchSize("job", 128, WHY)]
-    assert grants.set_batch_size(state, job, chosen) == []
+    assert grants.set_batch_size(state, job, 128, WHY) == [SetBatchSize("job", 128, WHY)]
+    assert grants.set_batch_size(state, job, 128, WHY) == []
     assert job.offer is not None
     assert job.running is not None
     assert (job.running.batch_size, job.offer.batch_size) == (64, 128)
     grants.reach_boundary(state, job)
     assert job.running.batch_size == 128
     grants.stop(state, job, job.running.grant, lost=False)
-    grants.set_batch_size(state, job, replace(chosen, batch_size=64))
+    grants.set_batch_size(state, job, 64, WHY)
     grants.take(state, job, job.offer.grant)
     assert job.running.batch_size == 64
     state.check()
@@ -173,8 +171,8 @@ def test_a_batch_size_goes_over_at_the_boundary_and_an_offer_comes_with_it(state
 def test_a_batch_size_that_is_not_the_jobs_own_changes_nothing(state):
     job = running(state, "job", {"t1": 1})
     job.batch_size = 64
-    assert grants.set_batch_size(state, job, Allocation(1, WHY, batch_size=96)) == []
-    assert grants.set_batch_size(state, job, Allocation(1, WHY)) == []
+    assert grants.set_batch_size(state, job, 96, WHY) == []
+    assert grants.set_batch_size(state, job, None, WHY) == []
     assert job.batch_size == 64
 
 
@@ -183,7 +181,7 @@ def test_a_batch_that_does_not_fit_on_fewer_workers_gives_way_to_the_smallest(st
     job.spec = replace(job.spec, batch_sizes=(64, 128), profile_epoch_s=PROFILE_OF_TWO)
     job.batch_size = 128
     grants.want(state, job, {"t1": 1}, WHY)
-    assert grants.set_batch_size(state, job, Allocation(1, WHY)) == [SetBatchSize("job", 64, WHY)]
+    assert grants.set_batch_size(state, job, None, WHY) == [SetBatchSize("job", 64, WHY)]
     assert job.batch_size == 64
 
 
@@ -195,7 +193,7 @@ def test_a_batch_chosen_for_more_workers_waits_for_them(state):
     job.batch_size = 64
     grants.want(state, job, {"t1": 2}, WHY)
     grants.settle(state)
-    grants.set_batch_size(state, job, Allocation(2, WHY, batch_size=128))
+    grants.set_batch_size(state, job, 128, WHY)
     grants.reach_boundary(state, job)
     assert job.running is not None
     assert (job.running.batch_size, job.batch_size, offered(job)) == (64, 128, None)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
+from policies.answers import Answers
 from policies.baselines.deadlines import Reading, check_reading
 from policies.baselines.filling import Taken, take
 from policies.baselines.tiresias_published import decide_published
 from policies.checks import check
 from policies.problem import (
     NO_MEMORY,
-    Allocation,
     Bools,
     Decision,
     Floats,
@@ -25,16 +25,10 @@ from policies.problem import (
     PolicyError,
     Problem,
 )
-from policies.reason import Reason
+from policies.reason import Reason, because
 from policies.sentences import change
 
 _VERSION = 1
-
-_NUMBERS = ("workers", "before", "received_gpu_s", "queue", "free", "needed")
-_WHY = (
-    "; {received_gpu_s:.0f} GPU-seconds of service put it in queue {queue}, where {free} GPUs were "
-    "left in its turn; it asked for {needed}"
-)
 
 
 @dataclass(frozen=True)
@@ -96,9 +90,9 @@ class Tiresias:
         gpus = jobs.requested_gpus
         service = self._service(problem, memory, gpus)
         taken = take(service.order(jobs).tolist(), gpus, problem.servers.total_gpus)
-        workers = np.where(taken.runs, jobs.requested_workers, 0).tolist()
-        reasons = _reasons(jobs, workers, taken, service)
-        allocations = dict(zip(jobs.ids, map(Allocation, workers, reasons), strict=True))
+        workers = np.where(taken.runs, jobs.requested_workers, 0)
+        terms = [(size, None, None) for size in workers.tolist()]
+        allocations = Answers(jobs.ids, terms, partial(_reason, jobs, workers, taken, service))
         review_at_s = self._review_at_s(problem.now_s, gpus, taken.runs, service)
         return Decision(allocations, review_at_s=review_at_s), self._memory(jobs, service)
 
@@ -110,8 +104,11 @@ class Tiresias:
     def _service(self, problem: Problem, memory: Memory, gpus: Ints) -> _Service:
         """Where each job stands, after promotion."""
         jobs, now_s = problem.jobs, problem.now_s
-        known = memory.get("jobs", {}) if memory.get("version") == _VERSION else {}
-        seen = np.array([known.get(job, (0.0, now_s, 0.0)) for job in jobs.ids]).reshape(-1, 3)
+        new = (0.0, now_s, 0.0)
+        seen = np.tile(new, (len(jobs), 1))
+        if memory.get("version") == _VERSION:
+            known = memory["jobs"]
+            seen = np.array([known.get(job, new) for job in jobs.ids]).reshape(-1, 3)
         forgotten = np.minimum(seen[:, 0], jobs.attained_gpu_s)
         received = jobs.attained_gpu_s - forgotten
         promoted = (seen[:, 2] > 0) & (received < self.first_limit_gpu_s)
@@ -119,9 +116,9 @@ class Tiresias:
         patience_s = np.full(len(jobs), np.inf)
         if self.promote_after is not None:
             patience_s = self.promote_after * np.maximum(received, self.first_limit_gpu_s) / gpus
-            new = ~promoted & (jobs.workers == 0) & (now_s - since_s >= patience_s)
-            forgotten = np.where(new, jobs.attained_gpu_s, forgotten)
-            received, promoted = jobs.attained_gpu_s - forgotten, promoted | new
+            rises = ~promoted & (jobs.workers == 0) & (now_s - since_s >= patience_s)
+            forgotten = np.where(rises, jobs.attained_gpu_s, forgotten)
+            received, promoted = jobs.attained_gpu_s - forgotten, promoted | rises
         queue = np.searchsorted(self._limits_gpu_s, received, side="right")
         return _Service(received, forgotten, since_s, patience_s, promoted, queue)
 
@@ -169,18 +166,16 @@ class _Service:
         return order
 
 
-def _reasons(
-    jobs: Jobs, workers: Sequence[int], taken: Taken, service: _Service
-) -> Iterator[Reason]:
-    """Of each job. Numbers go by whole columns: there may be thousands of jobs."""
-    columns = (
-        workers,
-        jobs.workers.tolist(),
-        service.received_gpu_s.tolist(),
-        service.queue.tolist(),
-        taken.free_gpus.tolist(),
-        jobs.requested_gpus.tolist(),
+def _reason(jobs: Jobs, workers: Ints, taken: Taken, service: _Service, row: int) -> Reason:
+    """Of one job: its size, and where it stands."""
+    now, before = int(workers[row]), int(jobs.workers[row])
+    return because(
+        change(now, before) + "; {received_gpu_s:.0f} GPU-seconds of service put it in queue "
+        "{queue}, where {free} GPUs were left in its turn; it asked for {needed}",
+        workers=now,
+        before=before,
+        received_gpu_s=service.received_gpu_s[row],
+        queue=service.queue[row],
+        free=taken.free_gpus[row],
+        needed=jobs.requested_gpus[row],
     )
-    for row in zip(*columns, strict=True):
-        now, before = row[:2]
-        yield Reason(change(now, before) + _WHY, dict(zip(_NUMBERS, row, strict=True)))

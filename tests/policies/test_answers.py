@@ -1,0 +1,65 @@
+"""Answers that are put together where they are read."""
+
+import pytest
+
+from policies.answers import Answers
+from policies.problem import Allocation, Decision, PlacementRule
+from policies.reason import Reason, because
+from raysched import codec
+from raysched.events import PolicyDecided
+from raysched.state import Job, State
+from tests.pretend_cluster import spec
+
+TERMS = [(2, None, None), (0, None, None), (2, 64, "T4"), (2, None, None)]
+
+
+class Tells:
+    """Why, by row; and which rows were asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, row: int) -> Reason:
+        self.asked.append(row)
+        return because("of row {row}", row=row)
+
+
+@pytest.fixture
+def tell():
+    return Tells()
+
+
+@pytest.fixture
+def answers(tell):
+    return Answers(("a", "b", "c", "d"), TERMS, tell, PlacementRule.APART)
+
+
+def test_they_read_like_allocations(answers):
+    assert [*answers] == ["a", "b", "c", "d"]
+    assert len(answers) == 4
+    assert answers.get("e") is None
+    assert answers["c"] == Allocation(
+        2, because("of row {row}", row=2), PlacementRule.APART, batch_size=64, gpu_type="T4"
+    )
+
+
+def test_a_reason_is_made_when_it_is_read(answers, tell):
+    assert answers.shared[0] is answers.shared[3]
+    assert tell.asked == []
+    assert str(answers.reasons[3]) == "of row 3"
+    assert answers.reasons[1].numbers == {"row": 1}
+    assert set(tell.asked) == {1, 3}
+
+
+def test_the_journal_has_them_as_if_each_had_been_written_out(answers):
+    later = PolicyDecided(1.0, 1, Decision(answers), {})
+    at_once = PolicyDecided(1.0, 1, Decision({job: answers[job] for job in answers}), {})
+    assert codec.event_to_json(later) == codec.event_to_json(at_once)
+
+
+def test_what_is_kept_of_an_ended_job_does_not_hold_on_to_the_answers(answers):
+    state = State()
+    state.live["a"] = job = Job("a", spec(), 0.0, reason=answers.reasons[0])
+    assert codec.state_from_json(codec.state_to_json(state)).live["a"].reason == job.reason.told
+    state.retire(job)
+    assert type(job.reason) is Reason
