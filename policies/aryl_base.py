@@ -100,6 +100,8 @@ class _Floor:
 
     def start_mixed(self, queue: Ints) -> None:
         """Jobs that mix types start, shortest first by their times on what is left to them all."""
+        if not len(queue):
+            return
         fleet, jobs = self.fleet, self.fleet.problem.jobs
         bases = {row: self._mixed_base(row) for row in queue.tolist()}
         whole = [row for row, base in bases.items() if base.sum() == jobs.min_workers[row]]

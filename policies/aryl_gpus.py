@@ -8,7 +8,7 @@ times `mixing` for what unequal workers lose.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class GpuType:
     on_loan: bool
 
 
+@lru_cache(maxsize=8)
 def gpu_types(servers: Servers) -> tuple[GpuType, ...]:
     """The types that are there, those of the training pool first, then the faster ones."""
     types = []
@@ -45,6 +46,15 @@ def gpu_types(servers: Servers) -> tuple[GpuType, ...]:
             )
         )
     return tuple(sorted(types, key=lambda each: (not each.training, -each.rate)))
+
+
+@lru_cache(maxsize=8)
+def _runs(servers: Servers) -> tuple[Ints, Ints]:
+    """Runs of servers of one type: [runs] the first one of each, [runs, types] 1 for its type."""
+    number = {each.name: at for at, each in enumerate(gpu_types(servers))}
+    of_servers = np.array([number[name] for name in servers.gpu_type], dtype=np.int64)
+    first = np.flatnonzero(np.diff(of_servers, prepend=-1))
+    return first, np.eye(len(number), dtype=np.int64)[of_servers[first]]
 
 
 @dataclass(frozen=True)
@@ -103,10 +113,10 @@ class Fleet:
     @cached_property
     def may_use(self) -> Bools:
         """[jobs, types] Whether a job's workers may run on GPUs of a type."""
-        rows = [
-            [job in ("", each.name) for each in self.types] for job in self.problem.jobs.gpu_type
-        ]
-        return np.array(rows, dtype=np.bool_).reshape(self._fits.shape) & self._fits
+        asked = self.problem.jobs.gpu_type
+        wishes = {wish: [wish in ("", each.name) for each in self.types] for wish in set(asked)}
+        may = np.array([wishes[wish] for wish in asked], dtype=np.bool_)
+        return may.reshape(self._fits.shape) & self._fits
 
     @cached_property
     def mixes(self) -> Bools:
@@ -117,10 +127,8 @@ class Fleet:
     @cached_property
     def standing(self) -> Ints:
         """[jobs, types] Workers that stand there now."""
-        number = {each.name: at for at, each in enumerate(self.types)}
-        of_servers = np.array([number.get(name, -1) for name in self.problem.servers.gpu_type])
-        of_type = of_servers[:, None] == np.arange(len(self.types))
-        standing: Ints = self.problem.placed @ of_type.astype(np.int64)
+        first, of_type = _runs(self.problem.servers)
+        standing: Ints = np.add.reduceat(self.problem.placed, first, axis=1) @ of_type
         return standing
 
     @cached_property
@@ -144,15 +152,19 @@ class Fleet:
     @cached_property
     def on_type(self) -> tuple[Speeds, ...]:
         """Speeds on each type alone, at rate 1."""
-        memories = [each.memory_gib for each in self.types]
-        known = {gib: speeds(self.problem.jobs, self.tuned, gib) for gib in memories}
-        return tuple(known[gib] for gib in memories)
+        return tuple(self._speeds[each.memory_gib] for each in self.types)
 
-    @cached_property
+    @property
     def anywhere(self) -> Speeds:
         """Speeds at rate 1 of jobs that mix types: unequal workers have unequal shares of the
         batch (App. A), and so their memory is taken to suffice."""
-        return speeds(self.problem.jobs, self.tuned, np.inf)
+        return self._speeds[np.inf]
+
+    @cached_property
+    def _speeds(self) -> dict[float, Speeds]:
+        """By the memory of a GPU; of types that are alike in this, and where it suffices, once."""
+        memories = {np.inf, *(each.memory_gib for each in self.types)}
+        return {gib: speeds(self.problem.jobs, self.tuned, gib) for gib in memories}
 
     def base_s(self, rows: Ints) -> list[Floats]:
         """[rows] Seconds to go on the minimum, on each type, and last on GPUs of rate 1."""
@@ -185,7 +197,7 @@ class Fleet:
             batch_size = np.where(there == total, alone.batch_size[entry], batch_size)
         return np.where(total > 0, batch_size, jobs.batch_size)
 
-    @property
+    @cached_property
     def _fits(self) -> Bools:
         """[jobs, types] Whether any batch size of a job fits into the memory of a type."""
         fits = [alone.fits for alone in self.on_type]
@@ -207,7 +219,7 @@ class Fleet:
             now_s=self.problem.now_s,
             jobs=_only(jobs, rows, curves),
             servers=self.problem.servers,
-            placed=self.problem.placed[rows],
+            placed=lambda: self.problem.placed[rows],
             resize_s=self.problem.resize_s,
             seed=self.problem.seed,
         )

@@ -149,9 +149,13 @@ class Jobs:
         return float(self.remaining_epochs[job] * curves.of(job)[row, column])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Servers:
-    """The servers that training may use now: the training pool and what is on loan."""
+    """The servers that training may use now: the training pool and what is on loan.
+
+    The same object from one decision to the next, unless they may have changed: what follows from
+    it alone may be kept by it (`functools.lru_cache`).
+    """
 
     ids: tuple[str, ...]
     gpus: Ints  # usable by us: those that others occupy are taken off

@@ -126,7 +126,7 @@ class Engine:
         if self._may_settle(event):
             freed = event.server if isinstance(event, events.GpusFreed) else None
             actions += grants.settle(state, freed)
-            actions += lending.close_emptied(state)
+            actions += lending.close_emptied(state, freed)
         if type(event) not in _KEEPS_SERVERS:
             self._servers.change()
         self._touch_what_changed(event, actions)

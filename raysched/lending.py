@@ -11,7 +11,7 @@ the fence goes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Set
 
 import numpy as np
 
@@ -80,12 +80,16 @@ def refused(state: State, server: Server) -> None:
         state.inference.vacating += 1
 
 
-def close_emptied(state: State) -> list[Action]:
-    """Give back every reclaimed server that no job holds any more."""
+def close_emptied(state: State, freed: str | None = None) -> list[Action]:
+    """Give back every reclaimed server that no job holds any more.
+
+    `freed`: only on this server may none be that was there when this was last done.
+    """
     actions: list[Action] = []
     if state.inference is None:  # nothing was ever lent
         return actions
-    for server in _pool(state):
+    emptied = _pool(state) if freed is None else [s for s in (state.servers.get(freed),) if s]
+    for server in emptied:
         if server.loan == "reclaiming" and not state.ledger.accounts[server.id].in_use:
             server.loan, server.leave_by_s = "closing", None
             actions.append(CloseLoan(server.id))
@@ -231,18 +235,19 @@ def _reclaim(state: State, server: Server, why: Reason) -> list[Action]:
 def _on_loan(state: State) -> OnLoan:
     """By the standing targets, which is what a reclaim changes."""
     servers = [s.id for s in _pool(state) if s.loan == "open"]
-    jobs = [j for j in state.live_jobs() if any(s in j.target for s in servers)]
-    workers = [[j.target.get(s, 0) for s in servers] for j in jobs]
+    lent = frozenset(servers)
+    jobs = [job for job in state.live.values() if not lent.isdisjoint(job.target)]
+    workers = [[target.get(s, 0) for s in servers] for target in (job.target for job in jobs)]
     return OnLoan(
         servers=tuple(servers),
         jobs=tuple(j.id for j in jobs),
         workers=np.array(workers, dtype=np.int64).reshape(len(jobs), len(servers)),
-        elsewhere=np.array([_elsewhere(state, j, servers) for j in jobs], dtype=np.int64),
+        elsewhere=np.array([_elsewhere(state, j, lent) for j in jobs], dtype=np.int64),
         min_workers=np.array([j.spec.min_workers for j in jobs], dtype=np.int64),
         gpus_per_worker=np.array([j.spec.gpus_per_worker for j in jobs], dtype=np.int64),
         checkpoints=np.array([j.spec.checkpoints for j in jobs], dtype=np.bool_),
     )
 
 
-def _elsewhere(state: State, job: Job, lent: Sequence[str]) -> int:
+def _elsewhere(state: State, job: Job, lent: Set[str]) -> int:
     return sum(n for s, n in job.target.items() if s not in lent and state.trainable(s))

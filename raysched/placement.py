@@ -7,15 +7,14 @@ flexible workers. All workers of a job stand on GPUs of one type, unless it mixe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
 
 from policies.problem import Bools, Ints, PlacementRule, Servers
 from policies.reason import Reason, because
 from raysched.placement_problem import Placed, Rooms, Wanted
-from raysched.subtrees import Need, Space, subtrees
+from raysched.subtrees import on_subtrees
 
 
 def place(jobs: Sequence[Wanted], rooms: Rooms) -> dict[str, Placed]:
@@ -28,13 +27,16 @@ def place(jobs: Sequence[Wanted], rooms: Rooms) -> dict[str, Placed]:
        goes to another one, if its policy names none.
     4. Flexible workers, in the same order, as many as fit on the type of the base.
     """
-    jobs = _on_subtrees(jobs, rooms)
+    exact = on_subtrees(jobs, rooms)
     floor = _Floor(jobs, rooms)
+    rows = []
     for row, job in enumerate(jobs):
-        if job.servers is not None:
-            floor.put_exactly(row, job.servers)
-    floor.keep_standing()
-    rows = [row for row, job in enumerate(jobs) if job.servers is None and job.workers]
+        servers = exact.get(job.job, job.servers)
+        if servers is not None:
+            floor.put_exactly(row, servers)
+        elif job.workers:
+            rows.append(row)
+    floor.keep_standing(rows)
     decreasing = sorted(rows, key=lambda row: -jobs[row].gpus_per_worker)
     # A running job that lost a server must not lose its place to one that only starts.
     for row in sorted(decreasing, key=lambda row: not jobs[row].standing):
@@ -94,39 +96,6 @@ def _best_first(servers: Servers) -> list[str]:
     return sorted(rank, key=rank.__getitem__)
 
 
-def _on_subtrees(jobs: Sequence[Wanted], rooms: Rooms) -> Sequence[Wanted]:
-    """Jobs by buddy allocation, as if their policy had named the servers of their subtrees.
-
-    Subtrees know no types of GPU: where there are several, jobs are packed.
-    """
-    servers = rooms.servers
-    needs = {
-        job.job: Need(
-            job.job,
-            job.workers * job.gpus_per_worker,
-            job.gpus_per_worker,
-            {server: workers * job.gpus_per_worker for server, workers in job.standing.items()},
-        )
-        for job in jobs
-        if job.rule is PlacementRule.BUDDY and job.servers is None
-    }
-    if not needs or len(set(servers.gpu_type)) > 1:
-        return jobs
-    gpus = dict(zip(servers.ids, rooms.free_gpus.tolist(), strict=True))
-    for need in needs.values():
-        for server in need.standing.keys() & gpus.keys():
-            gpus[server] += need.standing[server]
-    on_loan = servers.on_loan.tolist()
-    spaces = [Space(s, gpus[s], loan) for s, loan in zip(servers.ids, on_loan, strict=True)]
-    found = subtrees([*needs.values()], spaces)
-    return [
-        replace(job, servers={s: n // job.gpus_per_worker for s, n in found[job.job].items()})
-        if job.job in found
-        else job
-        for job in jobs
-    ]
-
-
 class _Floor:
     """The servers while they fill up, and who stands where."""
 
@@ -136,8 +105,11 @@ class _Floor:
         self.names = servers.ids
         self.at = servers.column
         self.on_loan = servers.on_loan
-        self.gpu_type = np.array(servers.gpu_type, dtype=np.str_)
+        self.gpu_type = servers.gpu_type
         self.types = _best_first(servers)
+        names = np.array(servers.gpu_type, dtype=np.str_)
+        self.of_type: dict[str, Bools] = {gpu_type: names == gpu_type for gpu_type in self.types}
+        self.anywhere = np.ones(len(self.names), dtype=bool)
         self.gpus = servers.gpus
         self.available = rooms.free_gpus.copy()
         for job in jobs:
@@ -154,7 +126,7 @@ class _Floor:
     def put_exactly(self, row: int, servers: Mapping[str, int]) -> None:
         """All workers of a job where its policy wants them, or none."""
         gpus = self.jobs[row].gpus_per_worker
-        types = sorted({str(self.gpu_type[self.at[s]]) for s in servers if s in self.at})
+        types = sorted({self.gpu_type[self.at[s]] for s in servers if s in self.at})
         asked = self.jobs[row].gpu_type or next(iter(types), "")
         if not self.jobs[row].mixes_gpus and any(gpu_type != asked for gpu_type in types):
             self.shortfall[row] = because(
@@ -176,30 +148,36 @@ class _Floor:
         for server, workers in servers.items():
             self._move_base(row, server, workers)
 
-    def keep_standing(self) -> None:
-        """Leave on their servers the workers that their jobs still want."""
-        if not any(job.standing for job in self.jobs):
+    def keep_standing(self, rows: Iterable[int]) -> None:
+        """Leave on their servers the workers that these jobs still want."""
+        rows = [row for row in rows if self.jobs[row].standing]
+        if not rows:
             return
         on_loan = dict(zip(self.names, self.on_loan.tolist(), strict=True))
-        low = [job.min_workers for job in self.jobs]
-        stand = [
-            self._staying(row) if job.workers and job.servers is None else {}
-            for row, job in enumerate(self.jobs)
-        ]
+        low = [self.jobs[row].min_workers for row in rows]
+        stand = [self._staying(row) for row in rows]
         bases = base_demands(stand, low, on_loan, self.settled)
         based = self.settled.union(*bases)
         only_flexible = {room for room, loan in on_loan.items() if loan} - based
         room_gpus = self.available.copy()
-        kept = [self._kept(row, stand[row], only_flexible, room_gpus) for row in range(len(stand))]
-        for row, base in enumerate(base_demands(kept, low, on_loan, self.settled)):
+        kept = [
+            self._kept(row, there, only_flexible, room_gpus)
+            for row, there in zip(rows, stand, strict=True)
+        ]
+        if kept != stand:
+            bases = base_demands(kept, low, on_loan, self.settled)
+        for row, base, there in zip(rows, bases, kept, strict=True):
             for server, workers in base.items():
                 self._move_base(row, server, workers)
-            for server, workers in kept[row].items():
+            for server, workers in there.items():
                 self._move_flexible(row, server, workers - base.get(server, 0))
 
     def put_base(self, row: int) -> None:
         """Complete a job's base demand, or take the job off its servers."""
         job = self.jobs[row]
+        if sum(self.base[row].values()) == job.min_workers:  # it stands, on a type that it may have
+            self.allowed[row] = self._like(row)
+            return
         for allowed in self._choices(row):
             stands = {s: n for s, n in self.base[row].items() if allowed[self.at[s]]}
             missing = job.min_workers - sum(stands.values())
@@ -254,7 +232,7 @@ class _Floor:
             return standing
         by_type = dict.fromkeys(self.types, 0)
         for server, workers in standing.items():
-            by_type[str(self.gpu_type[self.at[server]])] += workers
+            by_type[self.gpu_type[self.at[server]]] += workers
         stays = job.gpu_type or max(self.types, key=by_type.__getitem__)
         return {s: n for s, n in standing.items() if self.gpu_type[self.at[s]] == stays}
 
@@ -262,9 +240,9 @@ class _Floor:
         """[servers] each: on which servers a job may stand together, best first."""
         job = self.jobs[row]
         if job.mixes_gpus:
-            return [np.ones(len(self.names), dtype=bool)]
+            return [self.anywhere]
         types = [gpu_type for gpu_type in self.types if job.gpu_type in (None, gpu_type)]
-        choices = [self.gpu_type == gpu_type for gpu_type in types]
+        choices = [self.of_type[gpu_type] for gpu_type in types]
         if len(choices) == 1:
             return choices
         standing = [self.at[server] for server in self.base[row]]
@@ -276,6 +254,12 @@ class _Floor:
             return sum(whole.values()) < job.workers
 
         return sorted(choices, key=unsuited)
+
+    def _like(self, row: int) -> Bools:
+        """[servers] Those of the type of a job's base."""
+        if self.jobs[row].mixes_gpus:
+            return self.anywhere
+        return self.of_type[self.gpu_type[self.at[next(iter(self.base[row]))]]]
 
     def _gang(self, job: Wanted, missing: int, allowed: Bools) -> dict[str, int]:
         """Where the missing base workers fit, flexible workers making room if they must."""

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from policies.problem import PlacementRule
 from raysched.buddy import Tree, allot
+from raysched.placement_problem import Rooms, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,38 @@ class Space:
     server: str
     gpus: int
     on_loan: bool
+
+
+def on_subtrees(jobs: Sequence[Wanted], rooms: Rooms) -> dict[str, dict[str, int]]:
+    """Jobs by buddy allocation, as if their policy had named the servers of their subtrees: workers
+    by job and server.
+
+    Subtrees know no types of GPU: where there are several, jobs are packed.
+    """
+    servers = rooms.servers
+    needs = {
+        job.job: Need(
+            job.job,
+            job.workers * job.gpus_per_worker,
+            job.gpus_per_worker,
+            {server: workers * job.gpus_per_worker for server, workers in job.standing.items()},
+        )
+        for job in jobs
+        if job.rule is PlacementRule.BUDDY and job.servers is None
+    }
+    if not needs or len(set(servers.gpu_type)) > 1:
+        return {}
+    gpus = dict(zip(servers.ids, rooms.free_gpus.tolist(), strict=True))
+    for need in needs.values():
+        for server in need.standing.keys() & gpus.keys():
+            gpus[server] += need.standing[server]
+    on_loan = servers.on_loan.tolist()
+    spaces = [Space(s, gpus[s], loan) for s, loan in zip(servers.ids, on_loan, strict=True)]
+    found = subtrees([*needs.values()], spaces)
+    return {
+        job: {server: gpus // needs[job].worker_gpus for server, gpus in there.items()}
+        for job, there in found.items()
+    }
 
 
 def subtrees(needs: Sequence[Need], spaces: Sequence[Space]) -> dict[str, dict[str, int]]:

@@ -241,6 +241,14 @@ class Brain(RuleBasedStateMachine):
             for field in fields(mine):
                 same(getattr(mine, field.name), getattr(other, field.name))
 
+    @invariant()
+    def a_server_that_inference_takes_back_is_given_back_once_it_is_unused(self):
+        if not hasattr(self, "cluster"):
+            return
+        state = self.cluster.engine.state
+        for server in state.servers.values():
+            assert server.loan != "reclaiming" or state.ledger.accounts[server.id].in_use
+
     def teardown(self):
         if not hasattr(self, "cluster"):
             return

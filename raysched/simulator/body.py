@@ -8,6 +8,7 @@ the same scenario and settings give the same events, in the same order.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -134,8 +135,12 @@ class Simulator:
                 weighs_resizes=settings.weighs_resizes,
             )
         )
-        while self._step():
-            pass
+        gc.freeze()  # whatever was imported or read is no garbage: nobody need go through it again
+        try:
+            while self._step():
+                pass
+        finally:
+            gc.unfreeze()
         if self._recorder is not None:
             self._recorder.commit()
         if self._settings.rows_when_told:
