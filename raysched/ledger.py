@@ -48,10 +48,11 @@ class Ledger:
 
     def fits(self, gpus: Mapping[str, int]) -> bool:
         """Whether all of these GPUs (by server) are free."""
-        return all(
-            server in self.accounts and self.accounts[server].free >= count
-            for server, count in gpus.items()
-        )
+        for server, count in gpus.items():
+            account = self.accounts.get(server)
+            if account is None or account.free < count:
+                return False
+        return True
 
     def grant(self, job: str, gpus: Mapping[str, int]) -> None:
         """Give free GPUs to a job. Raises `LedgerError` where they are not free."""
