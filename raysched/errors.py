@@ -28,3 +28,7 @@ class CheckpointError(UserError):
             f"{why}: no checkpoint could be written to {self.path}; free space there, or name "
             "another place by checkpoint=, and submit the job again"
         )
+
+
+class JobStopped(RuntimeError):
+    """The scheduler ended the job: it was cancelled or rejected."""

@@ -12,12 +12,11 @@ from ray.train.v2._internal.execution.failure_handling import FailureDecision
 from ray.train.v2._internal.execution.scaling_policy import NoopDecision
 from ray.train.v2.api.exceptions import ControllerError, WorkerGroupError
 
-from raysched.errors import UserError
+from raysched.errors import JobStopped, UserError
 from raysched.jobs import InvalidJob
 from raysched.runtime import assignment, boundary, device_time, link, loop, safe_points
 from raysched.runtime.assignment import Assignment
 from raysched.runtime.protocol import NEXT_GRANT, GrantedSlots
-from raysched.runtime.ray_train.controller import JobStopped
 from raysched.runtime.ray_train.decisions import (
     LOSSES_IN_ONE_EPOCH,
     GrantPolicy,

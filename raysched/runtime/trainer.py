@@ -13,15 +13,14 @@ from ray.train import Result
 from ray.train.v2.api.config import CheckpointConfig, LoggingConfig, RunConfig, ScalingConfig
 from ray.train.v2.api.exceptions import TrainingFailedError
 
-from raysched import folders
-from raysched.durations import seconds
+from raysched.errors import JobStopped
 from raysched.jobs import InvalidJob, JobSpec, Utility
 from raysched.runtime import device_time, link
+from raysched.runtime.arguments import bounds, duration, storage, whole
 from raysched.runtime.assignment import Assignment
 from raysched.runtime.learning_rate import RULES, Following
 from raysched.runtime.process_group import ProcessGroup
 from raysched.runtime.ray_train import check_ray_version
-from raysched.runtime.ray_train.controller import JobStopped
 from raysched.runtime.ray_train.trainer import GrantedTrainer
 
 _UNNAMED_RUN = "ray_train_run-"  # what Ray calls a run without a name
@@ -106,22 +105,22 @@ class TorchTrainer(GrantedTrainer):
         datasets: Mapping[str, Any] | None = None,
     ) -> None:
         check_ray_version()
-        least, most = _bounds("workers", workers)
+        least, most = bounds("workers", workers)
         batch_sizes = _batch_sizes(batch_size)
         self.spec = JobSpec(
             name=name or getattr(train_loop_per_worker, "__name__", "job"),
-            epochs=_whole("epochs", epochs),
+            epochs=whole("epochs", epochs),
             min_workers=least,
             max_workers=most,
             batch_size=batch_sizes[0],
             batch_sizes=batch_sizes,
-            gpus_per_worker=_whole("gpus_per_worker", gpus_per_worker),
-            deadline_s=_duration("deadline", deadline),
+            gpus_per_worker=whole("gpus_per_worker", gpus_per_worker),
+            deadline_s=duration("deadline", deadline),
             utility=utility,
             priority=priority,
             tenant=tenant,
-            every_s=_duration("every", every),
-            expected_s=_duration("expected", expected),
+            every_s=duration("every", every),
+            expected_s=duration("expected", expected),
             gpu_type=gpu_type,
             mixes_gpus=mixes_gpus,
             checkpoints=checkpoints,
@@ -200,19 +199,9 @@ class TorchTrainer(GrantedTrainer):
         return result
 
 
-def _bounds(field: str, given: int | tuple[int, int]) -> tuple[int, int]:
-    if isinstance(given, int):
-        given = given, given
-    try:
-        least, most = given
-    except (TypeError, ValueError):
-        raise InvalidJob(field, f"is {given!r}; write a number or (min, max)") from None
-    return _whole(field, least), _whole(field, most)
-
-
 def _batch_sizes(given: int | tuple[int, int]) -> tuple[int, ...]:
     """The least, doubled as long as that is not above the most."""
-    least, most = _bounds("batch_size", given)
+    least, most = bounds("batch_size", given)
     if least < 1:
         raise InvalidJob("batch_size", f"is {least}; use 1 or more")
     if least > most:
@@ -224,28 +213,15 @@ def _following(rule: str, first_batch_size: int, warmup_steps: int) -> Following
     if rule not in RULES:
         known = ", ".join(map(repr, RULES))
         raise InvalidJob("learning_rate", f"is {rule!r}; use one of {known}")
-    if _whole("warmup_steps", warmup_steps) < 0:
+    if whole("warmup_steps", warmup_steps) < 0:
         raise InvalidJob("warmup_steps", f"is {warmup_steps}; use 0 or more")
     return Following(first_batch_size, rule, warmup_steps)
 
 
 def _max_local_batch(given: int | None) -> int | None:
-    if given is not None and _whole("max_local_batch", given) < 1:
+    if given is not None and whole("max_local_batch", given) < 1:
         raise InvalidJob("max_local_batch", f"is {given}; use 1 or more")
     return given
-
-
-def _whole(field: str, number: Any) -> int:
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise InvalidJob(field, f"is {number!r}; use a whole number")
-    return number
-
-
-def _duration(field: str, duration: str | float | None) -> float | None:
-    try:
-        return None if duration is None else seconds(duration)
-    except (TypeError, ValueError) as error:
-        raise InvalidJob(field, str(error)) from None
 
 
 def _run_config(
@@ -259,13 +235,5 @@ def _run_config(
     if (config.name or "").startswith(_UNNAMED_RUN):
         config = replace(config, name=f"{job_name}-{uuid.uuid4().hex[:8]}")
     if checkpoint is not None:
-        config = replace(config, storage_path=_storage(os.fspath(checkpoint)))
+        config = replace(config, storage_path=storage(os.fspath(checkpoint)))
     return config
-
-
-def _storage(checkpoint: str) -> str:
-    if "://" in checkpoint:
-        return checkpoint
-    if problem := folders.obstacle(checkpoint):
-        raise InvalidJob("checkpoint", f"{problem} or a URI")
-    return os.path.abspath(os.path.expanduser(checkpoint))

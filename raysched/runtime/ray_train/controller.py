@@ -29,6 +29,7 @@ from ray.train.v2._internal.execution.controller.state import (
 )
 from ray.train.v2._internal.execution.worker_group.worker import Worker
 
+from raysched.errors import JobStopped
 from raysched.runtime import link
 from raysched.runtime.assignment import Assignment
 from raysched.runtime.protocol import (
@@ -57,10 +58,6 @@ LOSS_SEEN_S = 2.0  # a peer's error may be seen before the death that caused it
 _MEETING: Any = SynchronizationActor.__ray_metadata__.modified_class  # type: ignore[attr-defined]
 
 logger = logging.getLogger(__name__)
-
-
-class JobStopped(RuntimeError):
-    """The scheduler ended the job: it was cancelled or rejected."""
 
 
 class JobController(TrainController):

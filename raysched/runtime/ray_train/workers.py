@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-import psutil
 import ray
-from ray._private.state import state as cluster_state
-from ray.core.generated import gcs_pb2
 from ray.exceptions import RayActorError
 from ray.train.v2._internal.exceptions import (
     WorkerGroupStartupFailedError,
@@ -43,10 +39,9 @@ from raysched.runtime import gate
 from raysched.runtime.assignment import Assignment, assign
 from raysched.runtime.gate import Ticket
 from raysched.runtime.process_group import own_address
+from raysched.runtime.processes import Process, this_process, wait_until_gone
 from raysched.runtime.protocol import Place, Slot
 from raysched.runtime.ray_train.reporting import job_context
-
-KILL_S = 30.0  # for a killed process to be gone
 
 
 class PickledFunction:
@@ -65,8 +60,7 @@ class PickledFunction:
 class WorkerMetadata(ActorMetadata):
     """Also names the process, so that its end can be seen."""
 
-    worker_id: str = ""
-    created_at_s: float = 0.0  # tells the process from a later one of the same pid
+    process: Process = field(kw_only=True)
 
 
 class JobWorker(RayTrainWorker):
@@ -84,9 +78,7 @@ class JobWorker(RayTrainWorker):
     def get_metadata(self) -> WorkerMetadata:
         """Where this worker runs."""
         metadata = super().get_metadata()
-        worker_id = ray.get_runtime_context().get_worker_id()
-        created_at_s = psutil.Process().create_time()
-        return WorkerMetadata(**vars(metadata), worker_id=worker_id, created_at_s=created_at_s)
+        return WorkerMetadata(**vars(metadata), process=this_process())
 
 
 class ScheduledSlots(PlacementGroupHandle):
@@ -289,40 +281,4 @@ def end_workers(workers: list[Worker]) -> None:
     """Kill workers, and return when their processes are gone."""
     for worker in workers:
         ray.kill(worker.actor)
-    _wait_until_gone([cast(WorkerMetadata, worker.metadata) for worker in workers])
-
-
-def _wait_until_gone(processes: list[WorkerMetadata]) -> None:
-    """Return when no process runs any more, or its node is lost.
-
-    Ray calls an actor dead as soon as it was told to die; a GPU is free only when the process is
-    gone. Raises `TimeoutError` when a process outlives `KILL_S`.
-    """
-    deadline_s = time.monotonic() + KILL_S
-    while processes := [process for process in processes if _is_alive(process)]:
-        live_nodes = {row["NodeID"] for row in ray.nodes() if row["Alive"]}
-        processes = [process for process in processes if process.node_id in live_nodes]
-        if processes and time.monotonic() > deadline_s:
-            raise TimeoutError(f"processes {[process.pid for process in processes]} do not die")
-        time.sleep(0.01)
-
-
-def _is_alive(process: WorkerMetadata) -> bool:
-    """Whether a process runs as far as its raylet knows; on this host, whether it really does.
-
-    The raylet is ahead by what the kernel takes to free its memory: 0.2 s for 2 GiB.
-    """
-    accessor = cluster_state._connect_and_get_accessor()
-    row = accessor.get_worker_info(ray.WorkerID.from_hex(process.worker_id))
-    if row is not None and gcs_pb2.WorkerTableData.FromString(row).is_alive:  # type: ignore[attr-defined]
-        return True
-    return process.hostname == socket.gethostname() and _runs_here(process)
-
-
-def _runs_here(process: WorkerMetadata) -> bool:
-    try:
-        found = psutil.Process(process.pid)
-        is_same = found.create_time() == process.created_at_s
-        return is_same and found.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    wait_until_gone([cast(WorkerMetadata, worker.metadata).process for worker in workers])
