@@ -111,6 +111,7 @@ def problem(
                 requested_workers=demand.least,
                 max_workers=demand.most,
                 gpus_per_worker=demand.worker_gpus,
+                workers_per_parameter_server=np.zeros(jobs, dtype=np.int64),
                 workers=_running(demand, gpus, random),
                 batch_size=curves.batch_size[curves.batch_offset[:-1]],
                 remaining_epochs=log_uniform(random, 900, 2 * 86_400, demand) / first_s,

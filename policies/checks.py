@@ -55,6 +55,8 @@ def _rules_for_jobs(jobs: Jobs) -> Iterator[Rule]:
     odd = (asked < low) | (asked > high)
     yield "requested_workers", asked, odd, "from min_workers to max_workers"
     yield "gpus_per_worker", jobs.gpus_per_worker, jobs.gpus_per_worker < 1, "from 1"
+    carried = jobs.workers_per_parameter_server
+    yield "workers_per_parameter_server", carried, carried < 0, "from 0"
     outside = (workers != 0) & ((workers < low) | (workers > high))
     yield "workers", workers, outside, "0, or from min_workers to max_workers"
     yield "submitted_s", jobs.submitted_s, _no_amount(jobs.submitted_s), AMOUNT

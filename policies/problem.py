@@ -99,6 +99,7 @@ class Jobs:
     max_workers: Ints
     requested_workers: Ints  # the size under a scheduler that never resizes: min … max
     gpus_per_worker: Ints
+    workers_per_parameter_server: Ints  # that one's bandwidth carries; 0: it has none
     workers: Ints  # the standing target; 0: queued
     batch_size: Ints  # the standing global batch size
     remaining_epochs: Floats
@@ -260,7 +261,8 @@ class Allocation:
     """What one job shall have. `workers == 0`: it waits, or is preempted if it runs.
 
     `servers` (server id -> workers) overrules `placement`. `parameter_servers` counts the second
-    role of a job that has one. `batch_size` and `gpu_type` stay as they are where None.
+    role of a job that has one, from its next grant on; 0: as many as its workers need
+    (`parameter_servers_for`). `batch_size` and `gpu_type` stay as they are where None.
     """
 
     workers: int
@@ -272,6 +274,17 @@ class Allocation:
     parameter_servers: int = 0
     plan: tuple[PlanStep, ...] = ()
     promise: Promise | None = None
+
+
+def parameter_servers_for(workers: int, workers_per_parameter_server: int) -> int:
+    """The fewest parameter servers whose bandwidth is that of the workers, 002 (6): ceil(w b / B).
+
+    Never more than workers, as (7) has it, since one carries a whole number of them; none for jobs
+    that have none.
+    """
+    if not workers_per_parameter_server:
+        return 0
+    return -(-workers // workers_per_parameter_server)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class Grant:
     job: str
     servers: Mapping[str, int] = field(default_factory=dict)
     batch_size: int = 0
+    parameter_servers: int = 0
 
     @property
     def workers(self) -> int:

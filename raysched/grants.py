@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
+from policies.problem import Allocation, parameter_servers_for
 from policies.reason import Reason, because
 from raysched.actions import Action, EndWorkers, Grant, Offer, ReleaseGrant, SetBatchSize
 from raysched.state import Job, Outcome, State
@@ -50,6 +51,16 @@ def set_batch_size(state: State, job: Job, batch_size: int | None, reason: Reaso
     if job.running is None:
         return []
     return [SetBatchSize(job.id, batch_size, reason.told)]
+
+
+def set_parameter_servers(job: Job, allocation: Allocation) -> None:
+    """Have a job's next grants come with the number of parameter servers that a policy named, or
+    where it named none, with as many as their workers need. One that runs keeps those it has."""
+    if job.spec.workers_per_parameter_server:
+        job.parameter_servers = allocation.parameter_servers
+        if job.offer is not None:
+            beside = _parameter_servers(job, job.offer.workers)
+            job.offer = replace(job.offer, parameter_servers=beside)
 
 
 def settle(state: State, freed: str | None = None) -> list[Action]:
@@ -252,7 +263,14 @@ def _offer_again(state: State, job: Job, lost: Grant) -> list[Action]:
 
 def _grant(state: State, job: Job, servers: Mapping[str, int]) -> Grant:
     batch_size = _held_by(state, job, job.batch_size, sum(servers.values()))
-    return Grant(state.next_grant(), job.id, dict(servers), batch_size)
+    beside = _parameter_servers(job, sum(servers.values()))
+    return Grant(state.next_grant(), job.id, dict(servers), batch_size, beside)
+
+
+def _parameter_servers(job: Job, workers: int) -> int:
+    """002 (6) and (7): enough for the workers' bandwidth, and no more than workers."""
+    needed = parameter_servers_for(workers, job.spec.workers_per_parameter_server)
+    return min(job.parameter_servers or needed, workers)
 
 
 def _held_by(state: State, job: Job, batch_size: int, workers: int) -> int:

@@ -51,6 +51,9 @@ class JobSpec:
     where it does not fit on so many workers (the smallest fits on any number). With `pre_run`, what
     is not known of its throughput is measured before it trains, on as many workers as it gets then
     and on fewer (001 §5). It has a safe point `every_s` within an epoch; None: boundaries alone.
+    With `workers_per_parameter_server` it trains asynchronously, and one parameter server's
+    bandwidth carries so many workers (B_i / b_i of 002 (6)); `batch_size` is then that of one
+    worker.
     """
 
     name: str
@@ -72,6 +75,7 @@ class JobSpec:
     batch_sizes: tuple[int, ...] = ()
     pre_run: bool = False
     every_s: float | None = None
+    workers_per_parameter_server: int = 0
 
     def __post_init__(self) -> None:
         _at_least_one("epochs", self.epochs)
@@ -109,7 +113,7 @@ class JobSpec:
 
     def _check_batches(self) -> None:
         smallest = self.admissible[0]
-        if smallest < self.max_workers:
+        if smallest < self.max_workers and not self.workers_per_parameter_server:
             raise InvalidJob(
                 "batch_size",
                 f"{smallest} samples cannot be shared by {self.max_workers} workers; "

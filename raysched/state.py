@@ -69,6 +69,8 @@ class Job:
     """Its workers went over to the running grant in place."""
     batch_size: int = 0
     """The global batch that is decided; `running` has that under which its workers train."""
+    parameter_servers: int = 0
+    """What a policy named for its next grants; 0: none, as many as its workers need."""
     attained_gpu_s: float = 0.0
     times: dict[int, EpochTimes] = field(default_factory=dict)
     """What its epochs took, by global batch size."""

@@ -34,6 +34,7 @@ def job_view(job: Job, now_s: float) -> dict[str, Any]:
         "target": job.workers,
         "range": [job.spec.min_workers, job.spec.max_workers],
         "gpus": job.workers_now * job.spec.gpus_per_worker,
+        "parameter_servers": job.running.parameter_servers if job.running else 0,
         "servers": dict(job.standing),
         "epochs_done": job.epochs_done,
         "epochs": job.spec.epochs,

@@ -34,6 +34,7 @@ class Job:
     gpu_type: str = ""
     mixes_gpus: bool = False
     checkpoints: bool = True
+    workers_per_parameter_server: int = 0
     gpu_memory_gib: float = np.nan
 
 
@@ -133,6 +134,7 @@ def _job_columns(jobs: Sequence[Job]) -> Jobs:
         max_workers=_ints(job.workers[1] for job in jobs),
         requested_workers=_ints(job.requested or job.workers[0] for job in jobs),
         gpus_per_worker=_ints(job.gpus for job in jobs),
+        workers_per_parameter_server=_ints(job.workers_per_parameter_server for job in jobs),
         workers=_ints(job.running for job in jobs),
         batch_size=np.full(len(jobs), BATCH_SIZE, dtype=np.int64),
         remaining_epochs=np.array([job.epochs for job in jobs], dtype=np.float64),

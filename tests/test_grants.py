@@ -276,3 +276,33 @@ def test_an_offer_that_was_withdrawn_is_not_gone_over_to(state):
     grants.withdraw(state, job)
     assert grants.resize_in_place(state, job, withdrawn) == []
     assert job.phase == "leaving"
+
+
+@pytest.mark.parametrize(("workers", "beside"), [(2, 1), (3, 2), (4, 2)])
+def test_parameter_servers_are_as_many_as_the_workers_of_a_grant_need(state, workers, beside):
+    job = running(state, "job", {"t1": 1})
+    job.spec = replace(job.spec, workers_per_parameter_server=2)
+    grants.want(state, job, {"t1": workers}, WHY)
+    grants.settle(state)
+    assert job.offer is not None
+    assert job.offer.parameter_servers == beside
+
+
+def test_a_policy_may_name_another_number_but_no_more_than_workers(state):
+    job = running(state, "job", {"t1": 1})
+    job.spec = replace(job.spec, workers_per_parameter_server=2)
+    grants.want(state, job, {"t1": 3}, WHY)
+    grants.settle(state)
+    for named, beside in ((3, 3), (1, 1), (7, 3), (0, 2)):
+        grants.set_parameter_servers(job, Allocation(3, WHY, parameter_servers=named))
+        assert job.offer is not None
+        assert job.offer.parameter_servers == beside
+
+
+def test_a_job_without_parameter_servers_gets_none_whatever_a_policy_names(state):
+    job = running(state, "job", {"t1": 1})
+    grants.want(state, job, {"t1": 2}, WHY)
+    grants.settle(state)
+    grants.set_parameter_servers(job, Allocation(2, WHY, parameter_servers=2))
+    assert job.offer is not None
+    assert job.offer.parameter_servers == 0

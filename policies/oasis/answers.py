@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from policies.oasis.reservations import Reservations, Site
 from policies.oasis.schedule import Schedule
 from policies.oasis.translate import Calendar
-from policies.problem import Allocation, Jobs, Promise
+from policies.problem import Allocation, Jobs, Promise, parameter_servers_for
 from policies.reason import Reason, because
 
 FOLLOWS = "follows its schedule"
@@ -18,7 +18,8 @@ AGAIN = "planned again, admitted before"
 def allocations(
     jobs: Jobs, standing: Reservations, how: Mapping[int, str], calendar: Calendar, site: Site
 ) -> dict[str, Allocation]:
-    """What the schedules say for the present slot, with what comes after as a promise.
+    """What the schedules say for the present slot, with what comes after as a promise; and beside
+    the workers of a job that has them, as many parameter servers as (6) asks for.
 
     `how` (row of a job -> words) the others than those that follow an earlier schedule came
     about. Jobs that are not `standing` wait.
@@ -40,7 +41,14 @@ def allocations(
         workers = sum(servers.values())
         reason = _scheduled(how.get(row, FOLLOWS), workers, promise, utility, cost)
         answers[jobs.ids[row]] = Allocation(
-            workers, reason, servers=servers, plan=promise.plan, promise=promise
+            workers,
+            reason,
+            servers=servers,
+            parameter_servers=parameter_servers_for(
+                workers, int(jobs.workers_per_parameter_server[row])
+            ),
+            plan=promise.plan,
+            promise=promise,
         )
     return answers
 

@@ -38,8 +38,9 @@ class Oasis:
     `grain` is the units of work that one slot at a job's minimum size is counted in.
 
     Departures from print, beside those of the modules:
-    - GPUs are the one resource and there are no parameter servers: Ray Train's workers exchange
-      gradients among themselves, and the contract counts no other servers;
+    - GPUs are the one resource: parameter servers run on CPUs, which the contract does not count,
+      and cost nothing. A job that has them gets as many as (6) asks for beside its workers; the
+      workers of all other jobs exchange gradients among themselves;
     - a job's progress follows its curve and its minimum of workers, not w worker-slots;
     - each slot gives up `resize_s` to a change of size, the present slot what of it has passed;
     - the span rolls: it is `horizon_slots` from now, where the paper's T is the end of the world;

@@ -69,6 +69,7 @@ class GrantedSlots:
     slots: tuple[Slot, ...]
     batch_size: int
     profiles: ToProfile = NOTHING
+    parameter_servers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,9 @@ class SlotBook:
                     standing.owned[place] = groups.open_slot(job.id, node, number, standing.gpus)
                 group = standing.owned[place]
             slots.append(Slot(group, server, number, node.gpu_rate))
-        return GrantedSlots(grant.grant, tuple(slots), grant.batch_size)
+        return GrantedSlots(
+            grant.grant, tuple(slots), grant.batch_size, parameter_servers=grant.parameter_servers
+        )
 
     def adopt(
         self, job: Job, found: Mapping[str, PlacementGroup], loans: Mapping[str, PlacementGroup]

@@ -43,6 +43,13 @@ def test_an_empty_cluster_admits_with_a_plan_a_promise_and_numbers():
     assert remembered(memory) == {"a": [(0, 2, "t1", 4), (2, 3, "t1", 2)]}
 
 
+@pytest.mark.parametrize(("per_server", "servers"), [(0, 0), (1, 4), (3, 2), (8, 1)])
+def test_parameter_servers_match_the_bandwidth_of_the_workers(per_server, servers):
+    jobs = [job("a", 4, workers_per_parameter_server=per_server)]
+    decision, _ = decide(jobs, [training(4)])
+    assert decision.allocations["a"].parameter_servers == servers
+
+
 def test_a_full_cluster_refuses_for_good():
     jobs = [job("a", 4, epoch_s=200), job("b", 1)]
     decision, memory = decide(jobs, [training(4)])
