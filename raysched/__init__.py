@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from raysched.jobs import InvalidJob, Utility
     from raysched.runtime.interface import train
     from raysched.runtime.loop import batches, epochs, prepare, report
+    from raysched.runtime.parameter_servers.trainer import ParameterServerTrainer
     from raysched.runtime.trainer import TorchTrainer
 
 _HOMES = {
     "Connection": "raysched.api",
     "InvalidJob": "raysched.jobs",
     "JobHandle": "raysched.api",
+    "ParameterServerTrainer": "raysched.runtime.parameter_servers.trainer",
     "PromisesAtStake": "raysched.errors",
     "TorchTrainer": "raysched.runtime.trainer",
     "Utility": "raysched.jobs",
@@ -51,6 +53,7 @@ __all__ = [
     "Connection",
     "InvalidJob",
     "JobHandle",
+    "ParameterServerTrainer",
     "PromisesAtStake",
     "TorchTrainer",
     "Utility",

@@ -14,6 +14,7 @@ from raysched.runtime import link, scheduler
 from raysched.runtime.ray_train import check_ray_version
 
 if TYPE_CHECKING:
+    from raysched.runtime.parameter_servers.trainer import ParameterServerTrainer
     from raysched.runtime.trainer import TorchTrainer
 
 logger = logging.getLogger(__name__)
@@ -138,7 +139,7 @@ def stop() -> None:
 class JobHandle:
     """A job that trains in the background of this process."""
 
-    def __init__(self, trainer: TorchTrainer) -> None:
+    def __init__(self, trainer: TorchTrainer | ParameterServerTrainer) -> None:
         self._trainer = trainer
         self._result: Any = None
         self._error: BaseException | None = None
@@ -165,7 +166,7 @@ class JobHandle:
             self._error = error
 
 
-def submit(trainer: TorchTrainer) -> JobHandle:
+def submit(trainer: TorchTrainer | ParameterServerTrainer) -> JobHandle:
     """Run `trainer.fit()` in the background: several jobs can share one driver."""
     return JobHandle(trainer)
 

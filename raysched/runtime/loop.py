@@ -19,8 +19,6 @@ go on with the next epoch. Where that fails all are started anew, from what was 
 
 from __future__ import annotations
 
-import random
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -45,6 +43,8 @@ from raysched.runtime.assignment import assign, current, walk_epochs
 from raysched.runtime.learning_rate import FIXED, LearningRate
 from raysched.runtime.pace import Pace
 from raysched.runtime.parallel import Replicated, device
+from raysched.runtime.parameter_servers.worker import current_loop
+from raysched.runtime.seeding import seed_all
 from raysched.runtime.state import Position, Stateful
 
 
@@ -112,6 +112,9 @@ def epochs(*stateful: Stateful) -> Iterator[int]:
     workers begin at epoch 0. Random numbers are seeded for each epoch and rank, so that an epoch
     which is run again draws the same ones.
     """
+    if (beside_servers := current_loop()) is not None:
+        yield from beside_servers.epochs(*stateful)
+        return
     walk_epochs()
     _Running.stateful = (*stateful, _follow_batch_size(stateful))
     if current().joins:
@@ -144,6 +147,9 @@ def batches(samples: int) -> Iterator[tuple[torch.Tensor, float]]:
     is unknown to the scheduler, the first workers take a few steps before all others to be timed;
     what they change of the state that `epochs` was given is put back.
     """
+    if (beside_servers := current_loop()) is not None:
+        yield from beside_servers.batches(samples)
+        return
     epoch = _Running.position.epoch
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(epoch))
     if _Running.profiles:
@@ -190,6 +196,9 @@ def _reach_safe_point(trained: int, samples: int) -> None:
 
 def report(**metrics: float) -> None:
     """Set metrics of the running epoch: rank 0's count, and the last epoch's are the result's."""
+    if (beside_servers := current_loop()) is not None:
+        beside_servers.report(metrics)
+        return
     _Running.metrics = {**_Running.metrics, **metrics}
 
 
@@ -215,10 +224,7 @@ def _follow_batch_size(stateful: tuple[Stateful, ...]) -> LearningRate:
 
 def _seed(position: Position) -> None:
     draw = position.seed + 1_000_003 * position.epoch + 7_919 * position.trained + dist.get_rank()
-    torch.manual_seed(draw)
-    random.seed(draw)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(draw % 2**32)
+    seed_all(draw)
 
 
 def _say_started(start_s: float) -> None:

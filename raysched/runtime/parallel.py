@@ -16,11 +16,15 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from raysched.runtime.parameter_servers.worker import current_loop
+
 
 def device() -> torch.device:
     """Where this worker trains."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
+    if current_loop() is not None:  # no worker of Ray Train's: its GPU is the only one it sees
+        return torch.device("cuda")
     from ray.train.torch import get_device
 
     found: torch.device = get_device()
