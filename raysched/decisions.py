@@ -76,8 +76,7 @@ def apply(
         actions += grants.want(state, job, placed.servers, placed.shortfall or reason)
         if shall is not None:
             actions += grants.set_batch_size(state, job, shall.batch_size, reason)
-        if (allocation := decision.allocations.get(job.id)) is not None:
-            grants.set_parameter_servers(job, allocation)
+            grants.set_parameter_servers(job, shall)
         if (job.target, job.batch_size) != before:
             changed.append(job.id)
     _note_promises(asked)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from policies.problem import Allocation
 from policies.reason import because
 from raysched import grants
 from raysched.actions import Grant, ReleaseGrant, SetBatchSize
