@@ -16,7 +16,7 @@ from raysched.errors import JobStopped, UserError
 from raysched.jobs import InvalidJob
 from raysched.runtime import assignment, boundary, device_time, link, loop, safe_points
 from raysched.runtime.assignment import Assignment
-from raysched.runtime.protocol import NEXT_GRANT, GrantedSlots
+from raysched.runtime.protocol import NEXT_GRANT, GrantedSlots, numbers
 from raysched.runtime.ray_train.decisions import (
     LOSSES_IN_ONE_EPOCH,
     GrantPolicy,
@@ -269,3 +269,9 @@ def test_and_says_what_gpus_it_may_run_on():
         print, epochs=1, workers=2, batch_size=8, gpu_type="T4", checkpoints=False
     ).spec
     assert (spec.gpu_type, spec.mixes_gpus, spec.checkpoints) == ("T4", False, False)
+
+
+def test_a_journal_is_told_of_metrics_that_it_can_hold():
+    """A loss that diverged must not stop its job at the boundary."""
+    told = numbers({"loss": float("nan"), "peak": float("inf"), "accuracy": 1, "name": "digits"})
+    assert told == {"accuracy": 1.0}

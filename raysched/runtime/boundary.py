@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from raysched.runtime import link, state
 from raysched.runtime.assignment import assign, current
-from raysched.runtime.protocol import NEXT_GRANT, BoundaryReport
+from raysched.runtime.protocol import NEXT_GRANT, BoundaryReport, numbers
 
 GATE_S = 120.0
 """For a controller to let workers go on, or to stop them, once their boundary is registered."""
@@ -35,7 +35,9 @@ def reach(
     if dist.get_rank() == 0:
         next_grant, batch_size = link.call(
             "boundary",
-            BoundaryReport(assignment.job, assignment.grant, epoch, epoch_s, metrics, part),
+            BoundaryReport(
+                assignment.job, assignment.grant, epoch, epoch_s, numbers(metrics), part
+            ),
         )
     next_grant, batch_size = state.integers_from_rank_zero(next_grant, batch_size)
     if position.epoch == assignment.epochs:

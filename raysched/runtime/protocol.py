@@ -19,6 +19,7 @@ Names are those of the scheduler actor's methods. All are safe to repeat.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -92,6 +93,12 @@ class BoundaryReport:
     epoch_s: float
     metrics: Mapping[str, float] = field(default_factory=dict)
     part: float = 1.0
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """What a journal can hold of metrics: finite numbers. A loss that became infinite is not told."""
+    known = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
+    return {name: float(value) for name, value in known.items() if math.isfinite(value)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from raysched.runtime.protocol import (
     Place,
     Slot,
     Standing,
+    numbers,
 )
 
 POLL_S = 0.2
@@ -63,7 +64,7 @@ class Seat:
 
     async def boundary(self, epoch: int, epoch_s: float, metrics: Mapping[str, float]) -> int:
         """An epoch is done and saved; the grant to go on with."""
-        report = BoundaryReport(self._job, self._grant, epoch, epoch_s, metrics)
+        report = BoundaryReport(self._job, self._grant, epoch, epoch_s, numbers(metrics))
         grant, _ = await link.acall("boundary", report)
         return int(grant)
 

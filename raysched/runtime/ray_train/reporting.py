@@ -8,7 +8,6 @@ from it.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import fields
@@ -20,7 +19,7 @@ from ray.train.v2._internal.execution.context import TrainContext
 from raysched.errors import CheckpointError
 from raysched.runtime import gate, link
 from raysched.runtime.assignment import current, walks_epochs
-from raysched.runtime.protocol import EPOCHS_DONE, NEXT_GRANT, BoundaryReport
+from raysched.runtime.protocol import EPOCHS_DONE, NEXT_GRANT, BoundaryReport, numbers
 
 _NO_BOUNDARY = 0  # grants count from 1
 
@@ -71,7 +70,7 @@ class JobContext(TrainContext):
         epoch_s = time.perf_counter() - self._from_s
         self._next_grant, self._epochs_done = told.grant, epoch + 1
         if epoch < told.epochs:
-            report = BoundaryReport(told.job, told.grant, epoch, epoch_s, _numbers(metrics))
+            report = BoundaryReport(told.job, told.grant, epoch, epoch_s, numbers(metrics))
             next_grant, _ = link.call("boundary", report)
             if epoch + 1 < told.epochs:
                 self._next_grant = next_grant
@@ -88,9 +87,3 @@ class JobContext(TrainContext):
 def job_context(context: TrainContext) -> JobContext:
     """The same context, whose reports may be boundaries."""
     return JobContext(**{field.name: getattr(context, field.name) for field in fields(context)})
-
-
-def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """What a journal can hold of metrics."""
-    numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
-    return {name: float(value) for name, value in numbers.items() if math.isfinite(value)}
