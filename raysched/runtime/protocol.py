@@ -96,7 +96,7 @@ class BoundaryReport:
 
 
 def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """What a journal can hold of metrics: finite numbers. A loss that became infinite is not told."""
+    """What a journal can hold of metrics: finite numbers, so not a loss that diverged."""
     known = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
     return {name: float(value) for name, value in known.items() if math.isfinite(value)}
 
