@@ -75,15 +75,17 @@ def main(as_json: bool, out: Path) -> None:
 def measure(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Train in all ways; pauses and checks of each."""
     with ways.cluster():
-        unbroken = ways.by_scheduler(folder / "unbroken", (4,), EPOCHS, ways.Unjoined, say)
-        loss = ways.by_scheduler(folder / "in-place", IN_PLACE, EPOCHS, raysched.TorchTrainer, say)
-        ways.by_scheduler(folder / "restart", OTHERS, 10, ways.Unjoined, say)
+        raysched.connect(policy="sized")
+        unbroken = ways.in_place(folder / "unbroken", (4,), EPOCHS, say)
+        loss = ways.in_place(folder / "in-place", IN_PLACE, EPOCHS, say)
+        ways.by_restart(folder / "restart", OTHERS, say)
+        raysched.stop()
     with ways.cluster():
         ways.by_fit_again(folder / "fit-again", OTHERS, say)
         for run in ("elastic-1", "elastic-2"):
             ways.by_own_elasticity(folder / run, say)
     lines = {path.parent.name: training.read(path) for path in folder.glob("*/marks")}
-    for name in ("unbroken", "in-place", "restart"):
+    for name in ("unbroken", "in-place"):
         check_samples(lines[name])
     pauses = {
         "in place": pauses_of(lines["in-place"]),

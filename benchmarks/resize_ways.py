@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 
 import raysched
 from benchmarks import resize_training as training
+from raysched.errors import JobStopped
 from raysched.runtime.local import LocalCluster
 
 MONITOR_S = 1.0
@@ -37,7 +39,7 @@ class Stuck(RuntimeError):
     """A size was not reached."""
 
 
-class Unjoined(raysched.TorchTrainer):
+class _Unjoined(raysched.TorchTrainer):
     """Resized by restart alone."""
 
     _is_joinable = False
@@ -53,34 +55,47 @@ def cluster() -> LocalCluster:
     return LocalCluster(training=2, inference=0, gpus=2, environment=environment)
 
 
-def by_scheduler(
-    folder: Path,
-    sizes: Sequence[int],
-    epochs: int,
-    trainer: Callable[..., raysched.TorchTrainer],
-    say: Callable[[str], None],
-) -> float:
-    """Train `epochs` on `sizes` in turn, each as soon as the last is reached; its loss."""
+def in_place(folder: Path, sizes: Sequence[int], epochs: int, say: Callable[[str], None]) -> float:
+    """Train `epochs` on `sizes` in turn, each as soon as the last is reached; the last loss."""
+    _, outcome = _start(raysched.TorchTrainer, folder, epochs)
+    _go_through(folder, sizes, outcome, say)
+    return float(outcome.result().metrics["loss"])
+
+
+def by_restart(folder: Path, sizes: Sequence[int], say: Callable[[str], None]) -> None:
+    """The same without joiners; what is left of the job after the last size is cancelled."""
+    run, outcome = _start(_Unjoined, folder, epochs=100)
+    _go_through(folder, sizes, outcome, say)
+    raysched.cancel(run.job)
+    with suppress(JobStopped):
+        outcome.result()
+
+
+def _start(
+    trainer: type[raysched.TorchTrainer], folder: Path, epochs: int
+) -> tuple[raysched.TorchTrainer, _InThread]:
     marks = folder / "marks"
     marks.mkdir(parents=True)
-    raysched.connect(policy="sized", policy_parameters={"workers": sizes[0]})
     run = trainer(
         training.ours,
         epochs=epochs,
         workers=(1, 4),
         batch_size=training.BATCH_SIZE,
         name=folder.name,
+        expected=60.0,  # known to be short: no steps are timed before it trains
         checkpoint=folder / "checkpoints",
         train_loop_config={"marks": str(marks)},
     )
-    outcome = _InThread(run.fit)
+    return run, _InThread(run.fit)
+
+
+def _go_through(
+    folder: Path, sizes: Sequence[int], outcome: _InThread, say: Callable[[str], None]
+) -> None:
     for size in sizes:
         raysched.set_policy("sized", policy_parameters={"workers": size})
-        _until_size(marks, size, outcome)
+        _until_size(folder / "marks", size, outcome)
         say(f"{folder.name}: {size} workers")
-    result = outcome.result()
-    raysched.stop()
-    return float(result.metrics["loss"])
 
 
 def by_fit_again(folder: Path, sizes: Sequence[int], say: Callable[[str], None]) -> None:
@@ -129,6 +144,11 @@ class _InThread:
         self._pool = ThreadPoolExecutor(1)
         self._future = self._pool.submit(work)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has come to its end."""
+        return self._future.done()
+
     def check(self) -> None:
         """Raise what it raised, if it is over."""
         if self._future.done():
@@ -148,6 +168,6 @@ def _until_size(marks: Path, size: int, outcome: _InThread) -> None:
         if steps and steps[-1]["workers"] == size:
             return
         outcome.check()
-        if time.monotonic() > deadline_s:
-            raise Stuck(f"{size} workers were not reached in {PATIENCE_S:.0f} s")
+        if outcome.is_over or time.monotonic() > deadline_s:
+            raise Stuck(f"{size} workers were not reached")
         time.sleep(POLL_S)
