@@ -10,13 +10,19 @@ import pytest
 
 from policies import registry
 from policies.problem import Decision, Memory, Problem
+from raysched.actions import Grant
 from raysched.events import DemandObserved, JobSubmitted, PolicySwitched, ServerAdded
 from raysched.journal import Journal
 from raysched.replay import recover
 from raysched.runtime.body import Body
+from raysched.runtime.protocol import Standing
+from raysched.runtime.scheduler import Scheduler
+from raysched.state import Job
 from tests.pretend_cluster import spec
 
 pytestmark = pytest.mark.real  # imports Ray
+
+PATIENCE_S = 5.0  # for what needs no time
 
 
 @dataclass(frozen=True)
@@ -86,3 +92,19 @@ def test_an_event_that_cannot_be_written_is_refused_and_leaves_no_trace(tmp_path
     assert "demand_observed" not in kinds
     again = recover(body.journal, registry.load)
     assert again.state == body.engine.state
+
+
+def test_a_job_that_leaves_is_told_at_once_that_nobody_can_join_it(tmp_path):
+    """All its workers wait at the boundary for that answer."""
+    leaving = Job("job", spec(), 0.0, phase="leaving")
+    leaving.running, leaving.offer = Grant(1, "job", {"t1": 1}), Grant(2, "job", {"t1": 2})
+
+    async def ask() -> Standing:
+        scheduler = Scheduler.__new__(Scheduler)  # without the actor's journal and watchers
+        scheduler._ready = asyncio.Event()
+        scheduler._ready.set()
+        scheduler._body = Body(Journal(tmp_path / "journal.db"))
+        scheduler._body.engine.state.live["job"] = leaving
+        return await asyncio.wait_for(scheduler.offered("job", running=1, known=0), PATIENCE_S)
+
+    assert asyncio.run(ask()) == Standing()

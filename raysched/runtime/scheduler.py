@@ -58,6 +58,7 @@ from raysched.runtime.protocol import (
     Standing,
 )
 from raysched.runtime.reconcile import reconcile
+from raysched.state import Job
 
 logger = logging.getLogger(__name__)
 
@@ -151,27 +152,29 @@ class Scheduler:
 
     async def offered(self, job: str, running: int, known: int) -> Standing:
         """What a job whose workers others can join may have beside the grant `running`: answered
-        when that is not the grant `known` (0: nothing) any more, or after a while. Or that the
-        workers must stop at once, whatever they are offered."""
+        when that is not the grant `known` (0: nothing) any more, when the workers are leaving, or
+        after a while. Or that they must stop at once, whatever they are offered."""
         await self._ready.wait()
 
-        def offer() -> Grant | None:
-            record = self._body.engine.state.live.get(job)
-            if record is None or record.running is None or record.running.grant != running:
-                return None
-            return record.offer if record.joinable else None
+        def record() -> Job | None:
+            found = self._body.engine.state.live.get(job)
+            stands = found is not None and found.running and found.running.grant == running
+            return found if stands else None
 
-        def is_another() -> bool:
-            found = offer()
-            return (found.grant if found else 0) != known
+        def offer() -> Grant | None:
+            found = record()
+            return found.offer if found is not None and found.joinable else None
 
         def must_stop() -> bool:
-            record = self._body.engine.state.live.get(job)
-            if record is None or record.running is None or record.running.grant != running:
-                return False
-            return record.must_stop
+            found = record()
+            return found is not None and found.must_stop
 
-        await self._body.until(lambda: is_another() or must_stop(), OFFER_LOOK_S)
+        def is_answered() -> bool:
+            found, offered = record(), offer()
+            leaves = found is not None and found.phase == "leaving"
+            return leaves or must_stop() or (offered.grant if offered else 0) != known
+
+        await self._body.until(is_answered, OFFER_LOOK_S)
         return Standing(must_stop=True) if must_stop() else self._slots(job, offer())
 
     def _slots(
