@@ -42,10 +42,10 @@ demo: $(READY)
 	$(BIN)/raysched demo --out $(OUT)
 
 test: $(READY)
-	$(BIN)/pytest -m 'not attack'
+	$(BIN)/pytest -m 'not attack and not long'
 
 test-real: $(READY)
-	$(BIN)/pytest -m attack
+	$(BIN)/pytest -m 'attack and not long'
 
 test-all: $(READY)
 	HYPOTHESIS_PROFILE=all $(BIN)/pytest

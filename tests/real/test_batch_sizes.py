@@ -9,7 +9,11 @@ import raysched
 from raysched import api
 from raysched.demo import digits
 
-pytestmark = [pytest.mark.attack, pytest.mark.timeout(300)]  # a cluster beside others is slow
+pytestmark = [
+    pytest.mark.attack,
+    pytest.mark.long,
+    pytest.mark.timeout(300),
+]  # a cluster beside others is slow
 
 EPOCHS = 40
 SAMPLES_PER_S = "2000"  # an epoch takes no less than 0.4 s, on two workers

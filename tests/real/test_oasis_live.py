@@ -9,7 +9,7 @@ from raysched.demo import digits
 from raysched.events import PolicyDecided
 from raysched.journal import Journal
 
-pytestmark = [pytest.mark.attack, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.attack, pytest.mark.long, pytest.mark.timeout(240)]
 
 
 def test_oasis_runs_a_job_with_the_parameter_servers_that_it_names(ray_cluster, tmp_path):
