@@ -82,8 +82,8 @@ def measure(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
         raysched.stop()
     with ways.cluster():
         ways.by_fit_again(folder / "fit-again", OTHERS, say)
-        for run in ("elastic-1", "elastic-2"):
-            ways.by_own_elasticity(folder / run, say)
+    for run in ("elastic-1", "elastic-2"):
+        ways.by_own_elasticity(folder / run, say)
     lines = {path.parent.name: training.read(path) for path in folder.glob("*/marks")}
     for name in ("unbroken", "in-place"):
         check_samples(lines[name])

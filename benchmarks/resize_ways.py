@@ -15,11 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import ray
 from ray.train.torch import TorchConfig
 from ray.train.v2.api.config import RunConfig, ScalingConfig
 from ray.train.v2.torch.torch_trainer import TorchTrainer as StockTorchTrainer
-from ray.util.placement_group import placement_group, remove_placement_group
 
 import raysched
 from benchmarks import resize_training as training
@@ -45,14 +43,14 @@ class _Unjoined(raysched.TorchTrainer):
     _is_joinable = False
 
 
-def cluster() -> LocalCluster:
-    """Two servers of two simulated GPUs, on which the policy `sized` is installed."""
+def cluster(servers: int = 2, gpus: int = 2) -> LocalCluster:
+    """Servers of simulated GPUs, on which the policy `sized` is installed."""
     path = os.pathsep.join(filter(None, [str(POLICIES), os.environ.get("PYTHONPATH", "")]))
     environment = {
         "PYTHONPATH": path,
         "RAYSCHED_SIMULATED_SAMPLES_PER_S": str(training.SAMPLES_PER_S),
     }
-    return LocalCluster(training=2, inference=0, gpus=2, environment=environment)
+    return LocalCluster(training=servers, inference=0, gpus=gpus, environment=environment)
 
 
 def in_place(folder: Path, sizes: Sequence[int], epochs: int, say: Callable[[str], None]) -> float:
@@ -107,17 +105,15 @@ def by_fit_again(folder: Path, sizes: Sequence[int], say: Callable[[str], None])
 
 
 def by_own_elasticity(folder: Path, say: Callable[[str], None]) -> None:
-    """Stock Ray Train grows from one worker to two and to four as others give GPUs up."""
-    held = [placement_group([{"GPU": 1}]) for _ in range(3)]
-    ray.get([group.ready() for group in held])
-    outcome = _InThread(_stock_trainer(folder, (1, 4), {"epochs": 12}).fit)
-    for size in (1, 2, 4):
-        _until_size(folder / "marks", size, outcome)
-        say(f"{folder.name}: {size} workers")
-        for group in held[:size]:
-            remove_placement_group(group)
-        del held[:size]
-    outcome.result()
+    """Stock Ray Train grows from one worker to two and to four as nodes of one GPU join."""
+    with cluster(servers=1, gpus=1) as nodes:
+        outcome = _InThread(_stock_trainer(folder, (1, 4), {"epochs": 12}).fit)
+        for size in (1, 2, 4):
+            while len(nodes.nodes) < size:
+                nodes.add_server("training")
+            _until_size(folder / "marks", size, outcome)
+            say(f"{folder.name}: {size} workers")
+        outcome.result()
 
 
 def _stock_trainer(folder: Path, workers: int | tuple[int, int], config: dict[str, Any]) -> Any:
