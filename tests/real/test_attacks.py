@@ -111,6 +111,7 @@ def worker_pids() -> list[int]:
     return [c.pid for c in children if "ray::JobWorker" in " ".join(c.cmdline())]
 
 
+@pytest.mark.long
 def test_a_killed_worker_costs_the_epoch_under_way_and_no_other(submit, scheduler):
     running = submit("killed", 2, epochs=8)
     wait_for(has_trained("killed", 2), "two epochs")
@@ -122,6 +123,7 @@ def test_a_killed_worker_costs_the_epoch_under_way_and_no_other(submit, schedule
     assert job("killed")["epochs_repeated"] >= 1
 
 
+@pytest.mark.long
 def test_jobs_run_on_without_the_scheduler_and_are_resized_after_it_came_back(submit, scheduler):
     wide = submit("wide", (1, 4), epochs=30)
     wait_for(has_trained("wide", 1), "an epoch")
@@ -247,6 +249,7 @@ def test_the_command_line_talks_to_the_live_scheduler(submit, scheduler, ray_clu
     api.set_policy("aryl", "off")
 
 
+@pytest.mark.long
 def test_a_cancelled_job_ends_and_gives_its_gpus_back(submit):
     running = submit("cancelled", (2, 2), epochs=1000)
     wait_for(has_trained("cancelled", 1), "an epoch")
@@ -256,6 +259,7 @@ def test_a_cancelled_job_ends_and_gives_its_gpus_back(submit):
     wait_for(lambda: all(s["free"] == s["gpus"] for s in api.status()["servers"]), "free GPUs")
 
 
+@pytest.mark.long
 def test_a_training_function_that_raises_fails_its_job_alone(submit, data, tmp_path):
     def raises(config: dict[str, Any]) -> None:
         raise ValueError("the data set is upside down")

@@ -182,6 +182,7 @@ def test_a_killed_worker_costs_a_chunk_and_a_killed_server_an_epoch(scheduler, d
 
 
 @pytest.mark.attack
+@pytest.mark.long
 def test_a_killed_coordinator_and_a_preemption_lose_no_epoch(scheduler, data, train):
     run, seen = train
 

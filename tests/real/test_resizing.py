@@ -264,7 +264,8 @@ def test_a_reclaim_while_a_job_grows_onto_the_server(scheduler, tmp_path):
     run.wait(nothing_is_left, "free GPUs and no placement group")
 
 
-@pytest.mark.parametrize("every", ["0.5s", pytest.param(None, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("every", ["0.5s", None])
 def test_a_reclaim_in_a_long_epoch_is_met_in_its_grace(scheduler, tmp_path, every):
     """At a safe point, in place; without one by ending the workers, which redo the epoch."""
     lender = ScriptedLender(tmp_path)

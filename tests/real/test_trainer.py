@@ -354,6 +354,7 @@ def _kill_when_known(path, timeout_s=60):
 
 
 @pytest.mark.attack
+@pytest.mark.long
 def test_a_killed_controller_comes_back_and_loses_no_epoch(
     scheduler, trainer, unbroken_losses, tmp_path
 ):
