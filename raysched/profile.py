@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from raysched.jobs import InvalidJob, JobSpec
 
@@ -92,6 +91,8 @@ class Ring:
                 measured.append(took_s)
         if not rows:
             return cls()
+        from scipy.optimize import nnls  # costs every training worker a second, which fits nothing
+
         columns = np.array(rows, dtype=np.float64) / np.array(measured)[:, None]
         scale = columns.max(axis=0)  # the two differ by orders of magnitude
         found, _ = nnls(columns / scale, np.ones(len(rows)))
