@@ -139,6 +139,7 @@ def test_jobs_run_on_without_the_scheduler_and_are_resized_after_it_came_back(su
     assert (told["wide"].counted.run, told["wide"].counted.repeated) == (30, 0)
 
 
+@pytest.mark.long
 def test_every_system_is_switched_to_and_from_while_jobs_run(submit, scheduler):
     steady = submit("steady", (1, 3), epochs=200)
     wait_for(has_trained("steady", 1), "an epoch")
