@@ -13,10 +13,11 @@ from raysched.simulator.reproductions.aryl.overall import RECLAIMS
 from raysched.simulator.reproductions.aryl.runs import (
     BASIC,
     LOANING,
+    PART,
+    QUICK,
     Scheme,
     on_loan,
     runs,
-    scale,
 )
 from raysched.simulator.reproductions.experiment import (
     Claim,
@@ -178,8 +179,8 @@ on loan (Fig. 7), so that preemptions are few and alike."""
 
 
 def _table7_runs(effort: Effort) -> Sequence[Run]:
-    size = 2 * scale(effort)  # few jobs run on loan at smaller ones
-    return [Run(on_loan, {"seed": seed, "scale": size}, 300 * size) for seed in effort.seeds()]
+    size = 2 * QUICK if effort.quick else PART  # few jobs run on loan at smaller ones
+    return [Run(on_loan, {"seed": seed, "scale": size}, 260 * size) for seed in effort.seeds()]
 
 
 def _fig7_runs(effort: Effort) -> Sequence[Run]:

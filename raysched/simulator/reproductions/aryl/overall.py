@@ -19,6 +19,7 @@ from raysched.simulator.reproductions.aryl.runs import (
     IDEAL,
     LOANING,
     SCALING,
+    WHOLE,
     Scheme,
     runs,
     scheme,
@@ -195,7 +196,7 @@ def _draw9(results: Results, figure: Figure) -> None:
 
 
 def _table5_runs(effort: Effort) -> Sequence[Run]:
-    return runs(effort, [*_NAMED.values(), ORDER_ALONE])
+    return runs(effort, [*_NAMED.values(), ORDER_ALONE], scale=WHOLE, seeds=1)
 
 
 def _fig9_runs(effort: Effort) -> Sequence[Run]:

@@ -45,6 +45,9 @@ def scheme(policy: str, reclaim: str = "", **other: Any) -> Scheme:
     return {"policy": policy, "reclaim": reclaim, **basic, **plain, **other}
 
 
+WHOLE, PART, QUICK = 1.0, 1 / 8, 1 / 64
+"""Scales: of Table 5, of other experiments, and of all of them when quick."""
+
 OTHERS: Mapping[str, Scheme] = {
     "pollux": {"interval_s": None, "generations": 5, "population": 20},
 }
@@ -61,25 +64,22 @@ LOANING = scheme("aryl", "aryl", **FIXED)
 SCALING = scheme("aryl")
 
 
-def runs(effort: Effort, schemes: Iterable[Scheme], *, seeds: int = 5) -> list[Run]:
-    """Each scheme with each seed."""
-    size = scale(effort)
+def runs(
+    effort: Effort, schemes: Iterable[Scheme], *, scale: float = PART, seeds: int = 5
+) -> list[Run]:
+    """Each scheme with each seed. `scale` shrinks jobs and servers together, unless quick."""
+    size = QUICK if effort.quick else scale
     return [
-        Run(simulate, {**each, "seed": seed, "scale": size}, _cpu_s(each) * 32 * size)
+        Run(simulate, {**each, "seed": seed, "scale": size}, _cpu_s(each) * size)
         for each in schemes
         for seed in effort.seeds(full=seeds)
     ]
 
 
-def scale(effort: Effort) -> float:
-    """Of jobs and servers."""
-    return 1 / 64 if effort.quick else 1 / 32
-
-
 def _cpu_s(each: Scheme) -> float:
-    """As measured at a scale of 1/32."""
-    by_policy = {"fifo": 2.0, "gandiva_elastic": 15.0}
-    return by_policy.get(each["policy"], 5.0) + (2.0 if each["reclaim"] else 0.0)
+    """At full scale, as measured at an eighth of it."""
+    by_policy = {"fifo": 60.0, "gandiva_elastic": 330.0, "pollux": 600.0}
+    return by_policy.get(each["policy"], 180.0) * (1 + each["elastic"])
 
 
 def simulate(
