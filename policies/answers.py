@@ -1,4 +1,4 @@
-"""Answers to thousands of jobs: what they share is said once, and why only where it is read."""
+"""Answers to thousands of jobs as columns, and why only where it is read."""
 
 from __future__ import annotations
 
@@ -6,46 +6,54 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import repeat
-from typing import TypeAlias
 
-from policies.problem import Allocation, PlacementRule
+import numpy as np
+
+from policies.problem import Allocation, Ints, PlacementRule
 from policies.reason import LaterReason, Reason
-
-Terms: TypeAlias = tuple[int, int | None, str | None]
-"""Workers, batch size and type of GPU, as `Allocation` has them."""
-
-_UNTOLD = Reason("each job has its own")
 
 
 class Answers(Mapping[str, Allocation]):
     """An allocation for each job, put together where it is read.
 
-    Most jobs keep what they have at most decisions: then it is enough to look at `shared`.
+    Most jobs keep what they have at most decisions: then it is enough to look at the columns.
     """
 
     def __init__(
         self,
         jobs: Sequence[str],
-        terms: Sequence[Terms],
+        workers: Ints,
         tell: Callable[[int], Reason],
         placement: PlacementRule = PlacementRule.PACK,
+        *,
+        batch_size: Ints | None = None,
+        gpu_type: Sequence[str | None] | None = None,
     ) -> None:
-        """What each job shall have, in the order of submission; `tell` says why, given its row."""
-        of_terms = {
-            each: Allocation(each[0], _UNTOLD, placement, None, each[1], each[2])
-            for each in set(terms)
-        }
+        """[jobs] What each shall have, in the order of submission, as `Allocation` has it, but that
+        a batch size of 0 stays as it is; `tell` says why, given a row."""
         self.jobs = jobs
-        self.shared = [of_terms[each] for each in terms]
-        """[jobs] What each shall have, but not why: the same object for jobs on the same terms."""
+        self.workers = workers
+        self.batch_size = np.zeros_like(workers) if batch_size is None else batch_size
+        self.gpu_type = [None] * len(jobs) if gpu_type is None else gpu_type
+        self.placement = placement
         self.reasons: Sequence[Reason] = [
             *map(LaterReason, repeat(tell, len(jobs)), range(len(jobs)))
         ]
         """[jobs] Why."""
 
+    def allocation(self, row: int) -> Allocation:
+        """That of one job; why is yet to be told."""
+        return Allocation(
+            int(self.workers[row]),
+            self.reasons[row],
+            self.placement,
+            batch_size=int(self.batch_size[row]) or None,
+            gpu_type=self.gpu_type[row],
+        )
+
     def __getitem__(self, job: str) -> Allocation:
         row = self._rows[job]
-        return replace(self.shared[row], reason=self.reasons[row].told)
+        return replace(self.allocation(row), reason=self.reasons[row].told)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.jobs)

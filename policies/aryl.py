@@ -111,9 +111,12 @@ class Aryl:
 def _grow(fleet: Fleet, base: Base, gpu_type: int, objective: str) -> tuple[Ints, Flexible]:
     """Phase 2 on one type, for the jobs that keep to it: Algorithm 2, lines 10-21, 26-27.
 
-    Returns the jobs that run or would start there, and what they get.
+    Returns the jobs that run or would start there and may grow, and what they get.
     """
-    rows = np.flatnonzero((base.gpu_type == gpu_type) & ~fleet.mixes)
+    there = (base.gpu_type == gpu_type) & ~fleet.mixes
+    if objective != "rollout":  # who cannot grow is in no knapsack
+        there &= fleet.problem.jobs.elastic
+    rows = np.flatnonzero(there)
     problem, runs = fleet.alone(gpu_type, rows), base.runs[rows]
     return rows, _flexible(problem, runs, int(base.free_gpus[gpu_type]), objective)
 

@@ -27,10 +27,14 @@ def allocations(fleet: Fleet, base: Base, workers: Ints, others: str) -> Mapping
     jobs, count = fleet.problem.jobs, workers.sum(axis=1)
     batch_size = fleet.batch_sizes(workers)
     told = (count > 0) & (fleet.tuned | (batch_size != jobs.batch_size))
-    batches = [batch or None for batch in np.where(told, batch_size, 0).tolist()]
-    terms = list(zip(count.tolist(), batches, _types(fleet, workers), strict=True))
-    rule = PlacementRule.APART if fleet.apart else PlacementRule.PACK
-    return Answers(jobs.ids, terms, _Reasons(fleet, base, workers, others).of, rule)
+    return Answers(
+        jobs.ids,
+        count,
+        _Reasons(fleet, base, workers, others).of,
+        PlacementRule.APART if fleet.apart else PlacementRule.PACK,
+        batch_size=np.where(told, batch_size, 0),
+        gpu_type=_types(fleet, workers),
+    )
 
 
 def _types(fleet: Fleet, workers: Ints) -> list[str | None]:

@@ -29,6 +29,9 @@ class GpuType:
     on_loan: bool
 
 
+_COLUMNS = tuple(column.name for column in fields(Jobs) if column.name != "curves")
+
+
 @lru_cache(maxsize=8)
 def gpu_types(servers: Servers) -> tuple[GpuType, ...]:
     """The types that are there, those of the training pool first, then the faster ones."""
@@ -49,12 +52,10 @@ def gpu_types(servers: Servers) -> tuple[GpuType, ...]:
 
 
 @lru_cache(maxsize=8)
-def _runs(servers: Servers) -> tuple[Ints, Ints]:
-    """Runs of servers of one type: [runs] the first one of each, [runs, types] 1 for its type."""
+def _type_of(servers: Servers) -> Ints:
+    """[servers] The number of the type of each."""
     number = {each.name: at for at, each in enumerate(gpu_types(servers))}
-    of_servers = np.array([number[name] for name in servers.gpu_type], dtype=np.int64)
-    first = np.flatnonzero(np.diff(of_servers, prepend=-1))
-    return first, np.eye(len(number), dtype=np.int64)[of_servers[first]]
+    return np.array([number[name] for name in servers.gpu_type], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,7 @@ class Fleet:
     @cached_property
     def standing(self) -> Ints:
         """[jobs, types] Workers that stand there now."""
-        first, of_type = _runs(self.problem.servers)
-        standing: Ints = np.add.reduceat(self.problem.placed, first, axis=1) @ of_type
-        return standing
+        return self.problem.placed_by(_type_of(self.problem.servers), len(self.types))
 
     @cached_property
     def home(self) -> Ints:
@@ -228,8 +227,8 @@ class Fleet:
 def _only(jobs: Jobs, rows: Ints, curves: Curves) -> Jobs:
     """Some of the jobs, with these curves."""
     picked: dict[str, Any] = {"curves": curves}
-    for name in (column.name for column in fields(Jobs) if column.name != "curves"):
+    for name in _COLUMNS:
         values = getattr(jobs, name)
         by_row = isinstance(values, np.ndarray)
-        picked[name] = values[rows] if by_row else tuple(values[row] for row in rows)
+        picked[name] = values[rows] if by_row else tuple(values[row] for row in rows.tolist())
     return Jobs(**picked)

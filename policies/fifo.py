@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
+from policies.answers import Answers
 from policies.checks import check
-from policies.problem import NO_MEMORY, Allocation, Decision, Ints, Jobs, Memory, Problem
+from policies.problem import NO_MEMORY, Decision, Ints, Jobs, Memory, Problem
 from policies.reason import Reason, because
 from policies.standing import kept
 
@@ -38,38 +40,47 @@ class Fifo:
         """Allocations in GPUs of the whole cluster; placement best fit decreasing."""
         check(problem)
         jobs = problem.jobs
-        requested_gpus = jobs.requested_gpus
         standing_gpus = jobs.workers * jobs.gpus_per_worker
         runs = kept(jobs, standing_gpus, problem.servers.total_gpus)
         free = problem.servers.total_gpus - int(standing_gpus[runs].sum())
-        allocations = _as_they_are(jobs, standing_gpus)
-        head, queued = -1, 0
-        for row in np.flatnonzero(~runs).tolist():
-            needed = int(requested_gpus[row])
-            if not queued and needed <= free:
-                workers, reason = int(jobs.requested_workers[row]), _starts(needed, free)
-                free -= needed
-            else:
-                head = row if not queued else head
-                first = (jobs.ids[head], int(requested_gpus[head]))
-                workers, reason = 0, _waits(queued, *first, free)
-                queued += 1
-            allocations[jobs.ids[row]] = Allocation(workers, reason)
-        return Decision(allocations), NO_MEMORY
+        line = _Line.of(jobs, np.flatnonzero(~runs), free)
+        workers = np.where(runs, jobs.workers, 0)
+        workers[line.starts] = jobs.requested_workers[line.starts]
+        return Decision(Answers(jobs.ids, workers, partial(_reason, jobs, line))), NO_MEMORY
 
 
-def _as_they_are(jobs: Jobs, standing_gpus: Ints) -> dict[str, Allocation]:
-    """Each job as if it kept what it has: one answer for all of a size, since most jobs run."""
-    sizes = list(zip(jobs.workers.tolist(), standing_gpus.tolist(), strict=True))
-    kept = {(workers, gpus): Allocation(workers, _keeps(gpus)) for workers, gpus in set(sizes)}
-    return {job: kept[size] for job, size in zip(jobs.ids, sizes, strict=True)}
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The jobs that do not run, as rows in the order of submission."""
+
+    starts: Ints
+    free_gpus: Ints  # [starts + 1] in the turn of each, and after the last
+    queue: Ints
+
+    @classmethod
+    def of(cls, jobs: Jobs, waiting: Ints, free: int) -> _Line:
+        """They start while they fit; the first that does not blocks the others."""
+        left = free - np.concatenate(([0], np.cumsum(jobs.requested_gpus[waiting])))
+        starting = int(np.searchsorted(-left[1:], 0, side="right"))
+        return cls(waiting[:starting], left[: starting + 1], waiting[starting:])
 
 
-def _keeps(gpus: int) -> Reason:
+def _reason(jobs: Jobs, line: _Line, row: int) -> Reason:
+    """Of one job."""
+    needed, free = jobs.requested_gpus, line.free_gpus
+    if row in line.starts:
+        return _starts(needed[row], free[np.searchsorted(line.starts, row)])
+    if row in line.queue:
+        head = line.queue[0]
+        return _waits(np.searchsorted(line.queue, row), jobs.ids[head], needed[head], free[-1])
+    return _keeps(jobs.workers[row] * jobs.gpus_per_worker[row])
+
+
+def _keeps(gpus: np.int64) -> Reason:
     return because("keeps its {gpus} GPUs: sizes are fixed", gpus=gpus)
 
 
-def _starts(needed: int, free: int) -> Reason:
+def _starts(needed: np.int64, free: np.int64) -> Reason:
     return because(
         "takes the {needed} GPUs that it asked for: first of the queue, {free} are free",
         needed=needed,
@@ -77,7 +88,7 @@ def _starts(needed: int, free: int) -> Reason:
     )
 
 
-def _waits(ahead: int, head: str, needed: int, free: int) -> Reason:
+def _waits(ahead: np.int64, head: str, needed: np.int64, free: np.int64) -> Reason:
     template = "first of the queue: needs {needed} GPUs, {free} are free"
     if ahead:
         template = (

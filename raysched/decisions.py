@@ -6,35 +6,23 @@ first, on the training pool, and the policy sees neither them nor the GPUs that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import TypeAlias
 
 import numpy as np
 
-from policies.answers import Answers
-from policies.problem import (
-    Allocation,
-    Decision,
-    Ints,
-    Jobs,
-    PlacementRule,
-    Problem,
-    Servers,
-)
+from policies.problem import Allocation, Decision, Ints, Jobs, Problem, Servers
 from policies.reason import Reason, because
 from raysched import grants, promises, resizing
 from raysched.actions import Action, Reject
+from raysched.asked import Asked
 from raysched.columns import servers_of
 from raysched.placement import place
 from raysched.placement_problem import Placed, Rooms, Wanted
+from raysched.resizing import Changes
 from raysched.standing import Standing, workers_on
 from raysched.state import Job, State
-
-Asked: TypeAlias = Sequence[tuple[Job, Allocation, Reason]]
-"""Live jobs that are the policy's, in the order of submission, what they are to have, and why.
-An allocation may be shared by several: then it does not say why itself."""
 
 
 def problem(
@@ -70,7 +58,7 @@ def apply(
             changed.append(job_id)
     standing.touch(changed)
     standing.refresh(state, servers)
-    asked = _asked(state, decision.allocations)
+    asked = Asked.of(state.live, decision.allocations)
     for job, placed, reason, shall in _placements(state, servers, standing, asked):
         before = dict(job.target), job.batch_size
         actions += grants.want(state, job, placed.servers, placed.shortfall or reason)
@@ -99,18 +87,6 @@ def broken_promises(state: State) -> dict[str, str]:
     return broken
 
 
-def _asked(state: State, allocations: Mapping[str, Allocation]) -> Asked:
-    """The jobs that live and are the policy's, of those that it answered for."""
-    live = state.live
-    if isinstance(allocations, Answers):
-        each = zip(allocations.jobs, allocations.shared, allocations.reasons, strict=True)
-        asked = [(live[job], shall, why) for job, shall, why in each if job in live]
-    else:
-        given = [(job, allocations[job.id]) for job in live.values() if job.id in allocations]
-        asked = [(job, shall, shall.reason) for job, shall in given]
-    return [answer for answer in asked if not answer[0].inherited]
-
-
 def _placements(
     state: State, servers: Servers, standing: Standing, asked: Asked
 ) -> list[tuple[Job, Placed, Reason, Allocation | None]]:
@@ -129,7 +105,7 @@ def _placements(
     # Those that wait and go on waiting need no place: most of a long queue.
     wanted = [
         _wanted(state, job, allocation)
-        for job, allocation, _ in moved
+        for job, allocation in moved
         if job.target or allocation.workers
     ]
     placed = {}
@@ -140,33 +116,18 @@ def _placements(
         placed = place(wanted, Rooms(servers, free_gpus, settled))
     return [
         *((job, held[job.id], _keeps_promise(state, job), None) for job in apart),
-        *((job, placed.get(job.id, Placed({})), reason, shall) for job, shall, reason in moved),
+        *((job, placed.get(job.id, Placed({})), shall.reason, shall) for job, shall in moved),
     ]
 
 
-def _sifted(standing: Standing, asked: Asked, room: bool) -> tuple[list[Job], Asked]:
-    """Jobs that keep what they have, or go on waiting, wherever the others are placed; and these.
-    The former learn why.
-
-    `room`: no server is taken by more than it has. Then nobody is moved for another's base but
-    workers beyond the minimum; by exact servers, and so by subtrees, anyone may be.
-    """
-    of = standing.of
-    keeps = [of[job.id].keeps(shall) for job, shall, _ in asked]
-    changes = [shall for (_, shall, _), kept in zip(asked, keeps, strict=True) if not kept]
-    packed = all(a.servers is None and a.placement is not PlacementRule.BUDDY for a in changes)
-    undisturbed = room and packed
-    if changes or not undisturbed:
-        keeps = [
-            kept and (not shall.workers or (undisturbed and shall.workers == job.spec.min_workers))
-            for (job, shall, _), kept in zip(asked, keeps, strict=True)
-        ]
-    stay = [*compress(asked, keeps)]
-    for job, _, reason in stay:
+def _sifted(standing: Standing, asked: Asked, room: bool) -> tuple[Sequence[Job], Changes]:
+    """Jobs that keep what they have, and learn why; and the others, if epochs are left to them."""
+    keeps = standing.keeps(asked, room)
+    stays, moves = keeps.tolist(), np.flatnonzero(~keeps).tolist()
+    for job, reason in compress(zip(asked.jobs, asked.reasons, strict=True), stays):
         job.reason = reason
-    moves = [not kept for kept in keeps] if len(stay) < len(asked) else []
-    moved = [answer for answer in compress(asked, moves) if not answer[0].trained]
-    return [job for job, _, _ in stay], moved
+    moved = [(asked.jobs[row], asked.allocation(row)) for row in moves]
+    return [*compress(asked.jobs, stays)], [each for each in moved if not each[0].trained]
 
 
 def _place_promised(state: State, servers: Servers, jobs: Sequence[Job]) -> dict[str, Placed]:
@@ -223,11 +184,11 @@ def _keeps_promise(state: State, job: Job) -> Reason:
 
 
 def _note_promises(asked: Asked) -> None:
-    for job, allocation, reason in asked:
-        if allocation.promise is not None:
-            job.promise, job.promise_over = allocation.promise, ""
+    for row, job in enumerate(asked.jobs):
+        if row in asked.promises:
+            job.promise, job.promise_over = asked.promises[row], ""
         elif job.promise is not None:
-            promises.drop(job, reason)
+            promises.drop(job, asked.reasons[row])
 
 
 def _wanted(state: State, job: Job, allocation: Allocation) -> Wanted:

@@ -159,7 +159,7 @@ class _Floor:
         bases = base_demands(stand, low, on_loan, self.settled)
         based = self.settled.union(*bases)
         only_flexible = {room for room, loan in on_loan.items() if loan} - based
-        room_gpus = self.available.copy()
+        room_gpus = self.available.tolist()  # numpy is slow a number at a time
         kept = [
             self._kept(row, there, only_flexible, room_gpus)
             for row, there in zip(rows, stand, strict=True)
@@ -167,10 +167,10 @@ class _Floor:
         if kept != stand:
             bases = base_demands(kept, low, on_loan, self.settled)
         for row, base, there in zip(rows, bases, kept, strict=True):
-            for server, workers in base.items():
-                self._move_base(row, server, workers)
-            for server, workers in there.items():
-                self._move_flexible(row, server, workers - base.get(server, 0))
+            beyond = {server: workers - base.get(server, 0) for server, workers in there.items()}
+            self.base[row] = base
+            self.flexible[row] = {server: workers for server, workers in beyond.items() if workers}
+        self._count(rows)
 
     def put_base(self, row: int) -> None:
         """Complete a job's base demand, or take the job off its servers."""
@@ -298,7 +298,7 @@ class _Floor:
                 self._move_base(row, server, -workers)
 
     def _kept(
-        self, row: int, standing: Mapping[str, int], only_flexible: Set[str], room_gpus: Ints
+        self, row: int, standing: Mapping[str, int], only_flexible: Set[str], room_gpus: list[int]
     ) -> dict[str, int]:
         """What a job keeps of its standing workers, taken off `room_gpus`.
 
@@ -316,7 +316,7 @@ class _Floor:
         for server in sorted(standing, key=ease):
             at, given_up = self.at[server], min(surplus, standing[server])
             surplus -= given_up
-            fits = int(room_gpus[at]) // job.gpus_per_worker
+            fits = room_gpus[at] // job.gpus_per_worker
             kept[server] = min(standing[server] - given_up, fits)
             room_gpus[at] -= kept[server] * job.gpus_per_worker
         return {server: workers for server, workers in kept.items() if workers}
@@ -369,6 +369,27 @@ class _Floor:
 
     def _workers(self, row: int) -> int:
         return sum(self.base[row].values()) + sum(self.flexible[row].values())
+
+    def _count(self, rows: Sequence[int]) -> None:
+        """Take in at once where jobs stand that had no workers before."""
+        base, workers, base_gpus = self._by_server(self.base, rows)
+        np.add.at(self.base_workers, base, workers)
+        flexible, _, flexible_gpus = self._by_server(self.flexible, rows)
+        np.add.at(self.flexible_gpus, flexible, flexible_gpus)
+        for at, gpus in ((base, base_gpus), (flexible, flexible_gpus)):
+            np.subtract.at(self.available, at, gpus)
+
+    def _by_server(
+        self, held: Sequence[Mapping[str, int]], rows: Iterable[int]
+    ) -> tuple[Ints, Ints, Ints]:
+        """Servers as columns, workers there, and their GPUs, of one job after the other."""
+        each = [
+            (self.at[server], count, count * self.jobs[row].gpus_per_worker)
+            for row in rows
+            for server, count in held[row].items()
+        ]
+        at, workers, gpus = np.array(each, dtype=np.int64).reshape(-1, 3).T
+        return at, workers, gpus
 
     def _move_base(self, row: int, server: str, workers: int) -> None:
         self._move(self.base[row], row, server, workers)

@@ -22,7 +22,8 @@ def promised(state: State) -> list[Job]:
 
 def inherited(state: State) -> list[Job]:
     """Jobs whose promise the engine keeps, in the order of submission."""
-    return [job for job in promised(state) if job.inherited]
+    kept = [job for job in state.live.values() if job.inherited]  # at every decision: mostly none
+    return [job for job in kept if job.promise is not None and not job.trained]
 
 
 def inherit(state: State) -> None:

@@ -14,13 +14,13 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from policies.problem import Allocation
-from policies.reason import Reason, because
+from policies.reason import because
 from raysched.performance import PRIOR
 from raysched.state import Job, State
 
-Change: TypeAlias = tuple[Job, Allocation, Reason]
+Change: TypeAlias = tuple[Job, Allocation]
 Changes: TypeAlias = Sequence[Change]
-"""Jobs that are not to stay as they are, what they are to have, and why."""
+"""Jobs that are not to stay as they are, and what they are to have."""
 
 
 def worthwhile(state: State, changes: Changes) -> Changes:
@@ -33,7 +33,7 @@ def worthwhile(state: State, changes: Changes) -> Changes:
     """
     if not state.weighs_resizes or not (state.restart_s or state.resize_s):
         return changes
-    kept = [_kept(state, job, allocation) for job, allocation, _ in changes]
+    kept = [_kept(state, job, allocation) for job, allocation in changes]
     if not any(kept) or _given_gpus(changes, kept) > 0:
         return changes
     return [keeps or change for change, keeps in zip(changes, kept, strict=True)]
@@ -44,7 +44,7 @@ def _given_gpus(changes: Changes, kept: Sequence[Change | None]) -> int:
     none, and somebody would shrink for growth that was left out."""
     return sum(
         (job.workers - allocation.workers) * job.spec.gpus_per_worker
-        for (job, allocation, _), keeps in zip(changes, kept, strict=True)
+        for (job, allocation), keeps in zip(changes, kept, strict=True)
         if keeps is None
     )
 
@@ -71,7 +71,7 @@ def _kept(state: State, job: Job, allocation: Allocation) -> Change | None:
         saved_s=saved_s,
         resize_s=cost_s,
     )
-    return job, replace(allocation, workers=now), reason
+    return job, replace(allocation, workers=now, reason=reason)
 
 
 def _only_grows(state: State, job: Job, allocation: Allocation) -> bool:

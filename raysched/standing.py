@@ -6,49 +6,42 @@ others, and how many GPUs of each server all of them take.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
 import numpy as np
 
-from policies.problem import Allocation, Ints, PlacementRule, Servers
+from policies.problem import Bools, Ints, Servers, Stands
+from raysched.asked import Asked
 from raysched.state import Job, State
 
 UNSETTLED = -1
-_BUDDY = PlacementRule.BUDDY  # looking an enumeration's member up takes longer than the comparison
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
     """The standing target of one job."""
 
+    row: int  # in the columns of `Standing`
     columns: Sequence[int]  # of its servers, those that are there
     workers: Sequence[int]  # on each of them
     gpus_per_worker: int
-    settled: int
-    """Its workers, where it has or is offered all of them, on servers that training may use and on
-    GPUs that it may have; else, and where it has no epochs left, `UNSETTLED`."""
     gpu_type: str  # of all of its workers; "" where it has none, or they differ
-    batch_size: int
-
-    def keeps(self, allocation: Allocation) -> bool:
-        """Whether the job is to have what it has, if nobody takes the room that it stands on."""
-        if self.settled != allocation.workers or allocation.servers is not None:
-            return False
-        if allocation.batch_size is not None and allocation.batch_size != self.batch_size:
-            return False
-        return not self.settled or (
-            allocation.placement is not _BUDDY and allocation.gpu_type in (None, self.gpu_type)
-        )
 
 
 class Standing:
     """The stands of live jobs. `touch` a job when it changed; `refresh` notes just those."""
 
     def __init__(self) -> None:
-        self.of: dict[str, Stand] = {}
+        self._of: dict[str, Stand] = {}
+        self._unused_rows: list[int] = []
+        self._settled = np.zeros(0, dtype=np.int64)
+        """[rows] A job's workers, where it has or is offered all of them, on servers that training
+        may use and on GPUs that it may have; else, and where it has no epochs left, `UNSETTLED`."""
+        self._batch_size = np.zeros(0, dtype=np.int64)  # [rows]
+        self._min_workers = np.zeros(0, dtype=np.int64)  # [rows]
         self._touched: dict[str, None] = {}
         self._servers: Servers | None = None
         self._column: Mapping[str, int] = {}
@@ -63,35 +56,70 @@ class Standing:
         if servers is not self._servers:
             self._servers, self._column = servers, servers.column
             self._used_gpus = np.zeros(len(servers.ids), dtype=np.int64)
-            self.of.clear()
+            self._of.clear()
+            self._unused_rows = [*range(len(self._settled))]
             self._touched = dict.fromkeys(state.live)
         for job_id in self._touched:
-            before = self.of.pop(job_id, None)
+            before = self._of.pop(job_id, None)
             if before is not None:
                 self._use(before, -1)
+                self._unused_rows.append(before.row)
             job = state.live.get(job_id)
             if job is not None:
-                self.of[job_id] = stand = _stand(state, job, servers, self._column)
-                self._use(stand, 1)
+                self._note(state, job, servers)
         self._touched.clear()
+
+    def keeps(self, asked: Asked, room: bool) -> Bools:
+        """[jobs] Which keep what they have, or go on waiting, wherever the others are placed.
+
+        `room`: no server is taken by more than it has. Then nobody is moved for another's base but
+        workers beyond the minimum; by exact servers, and so by subtrees, anyone may be.
+        """
+        stands = [self._of[job.id] for job in asked.jobs]
+        rows = np.array([stand.row for stand in stands], dtype=np.int64)
+        waits = asked.workers == 0
+        keeps: Bools = (self._settled[rows] == asked.workers) & (waits | ~asked.sought)
+        keeps &= (asked.batch_size == 0) | (asked.batch_size == self._batch_size[rows])
+        if any(asked.gpu_type):
+            wishes = zip(asked.gpu_type, stands, strict=True)
+            keeps &= waits | [wish in (None, stand.gpu_type) for wish, stand in wishes]
+        undisturbed = room and not (asked.sought & ~keeps).any()
+        if undisturbed and keeps.all():
+            return keeps
+        least = asked.workers == self._min_workers[rows]
+        keeps &= waits | (undisturbed & least)
+        return keeps
 
     def free_gpus(self, servers: Servers) -> Ints:
         """[servers] GPUs on which no job shall stand; negative where others took some of these."""
         free: Ints = servers.gpus - self._used_gpus
         return free
 
-    def placed(self, jobs: Iterable[str], servers: Servers) -> Callable[[], Ints]:
-        """Makes [jobs, servers] workers that stand, or shall stand, there by now."""
-        return partial(_placed, [self.of[job] for job in jobs], len(servers.ids))
+    def placed(self, jobs: Sequence[str], servers: Servers) -> Stands:
+        """The workers of these jobs where they stand, or shall stand, by now."""
+        make = partial(_entries, [self._of[job] for job in jobs])
+        return Stands(len(jobs), len(servers.ids), make)
 
     def workers_of(self, jobs: Iterable[str]) -> Ints:
         """[servers] Workers of these jobs by server."""
         workers = np.zeros_like(self._used_gpus)
-        for job in jobs:
-            stand = self.of[job]
-            for column, count in zip(stand.columns, stand.workers, strict=True):
-                workers[column] += count
+        _, servers, counts = _entries([self._of[job] for job in jobs])
+        np.add.at(workers, servers, counts)
         return workers
+
+    def _note(self, state: State, job: Job, servers: Servers) -> None:
+        if not self._unused_rows:
+            rows = len(self._settled)
+            more = np.zeros(max(rows, 64), dtype=np.int64)
+            self._unused_rows = [*range(rows, rows + len(more))]
+            self._settled = np.concatenate((self._settled, more))
+            self._batch_size = np.concatenate((self._batch_size, more))
+            self._min_workers = np.concatenate((self._min_workers, more))
+        row = self._unused_rows.pop()
+        self._of[job.id] = stand = _stand(row, job, servers, self._column)
+        self._settled[row] = _settled(state, job, stand)
+        self._batch_size[row], self._min_workers[row] = job.batch_size, job.spec.min_workers
+        self._use(stand, 1)
 
     def _use(self, stand: Stand, times: int) -> None:
         for column, workers in zip(stand.columns, stand.workers, strict=True):
@@ -107,30 +135,40 @@ def workers_on(stands: Mapping[str, int], servers: Servers) -> Ints:
     return workers
 
 
-def _placed(stands: Sequence[Stand], servers: int) -> Ints:
-    placed = np.zeros((len(stands), servers), dtype=np.int64)
-    rows = np.repeat(np.arange(len(stands)), [len(stand.columns) for stand in stands])
-    columns = list(chain.from_iterable(stand.columns for stand in stands))
-    placed[rows, columns] = list(chain.from_iterable(stand.workers for stand in stands))
-    return placed
-
-
-def _stand(state: State, job: Job, servers: Servers, column: Mapping[str, int]) -> Stand:
-    target = job.target
-    usable = all(server in column for server in target)
-    types = {servers.gpu_type[column[server]] for server in target} if usable else set()
-    gpu_type = next(iter(types)) if len(types) == 1 else ""
-    one_type = not types or (len(types) == 1 and job.spec.gpu_type in ("", gpu_type))
-    suits = job.spec.mixes_gpus or one_type
-    settled = job.wanted is None and job.phase != "leaving" and not job.trained
-    workers = job.workers
-    if workers and not state.fits(job, job.batch_size, workers):
-        settled = False  # its batch has to change
-    return Stand(
-        columns=[column[server] for server in target if server in column],
-        workers=[workers for server, workers in target.items() if server in column],
-        gpus_per_worker=job.spec.gpus_per_worker,
-        settled=workers if settled and usable and suits else UNSETTLED,
-        gpu_type=gpu_type,
-        batch_size=job.batch_size,
+def _entries(stands: Sequence[Stand]) -> tuple[Ints, Ints, Ints]:
+    """[entries] Row of a stand, column of a server, workers there."""
+    lengths = [len(stand.columns) for stand in stands]
+    columns = chain.from_iterable(stand.columns for stand in stands)
+    workers = chain.from_iterable(stand.workers for stand in stands)
+    rows = np.repeat(np.arange(len(stands)), lengths)
+    return (
+        rows,
+        np.fromiter(columns, np.int64, len(rows)),
+        np.fromiter(workers, np.int64, len(rows)),
     )
+
+
+def _stand(row: int, job: Job, servers: Servers, column: Mapping[str, int]) -> Stand:
+    there = [(column[server], count) for server, count in job.target.items() if server in column]
+    types = {servers.gpu_type[at] for at, _ in there}
+    return Stand(
+        row=row,
+        columns=[at for at, _ in there],
+        workers=[count for _, count in there],
+        gpus_per_worker=job.spec.gpus_per_worker,
+        gpu_type=types.pop() if len(types) == 1 else "",
+    )
+
+
+def _settled(state: State, job: Job, stand: Stand) -> int:
+    workers = job.workers
+    if job.wanted is not None or job.phase == "leaving" or job.trained:
+        return UNSETTLED
+    if len(stand.columns) < len(job.target):  # a server is gone
+        return UNSETTLED
+    one_type = stand.gpu_type and job.spec.gpu_type in ("", stand.gpu_type)
+    if workers and not (one_type or job.spec.mixes_gpus):
+        return UNSETTLED
+    if workers and not state.fits(job, job.batch_size, workers):
+        return UNSETTLED  # its batch has to change
+    return workers

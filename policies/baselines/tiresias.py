@@ -91,8 +91,7 @@ class Tiresias:
         service = self._service(problem, memory, gpus)
         taken = take(service.order(jobs).tolist(), gpus, problem.servers.total_gpus)
         workers = np.where(taken.runs, jobs.requested_workers, 0)
-        terms = [(size, None, None) for size in workers.tolist()]
-        allocations = Answers(jobs.ids, terms, partial(_reason, jobs, workers, taken, service))
+        allocations = Answers(jobs.ids, workers, partial(_reason, jobs, workers, taken, service))
         review_at_s = self._review_at_s(problem.now_s, gpus, taken.runs, service)
         return Decision(allocations, review_at_s=review_at_s), self._memory(jobs, service)
 

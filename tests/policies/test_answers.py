@@ -1,5 +1,6 @@
 """Answers that are put together where they are read."""
 
+import numpy as np
 import pytest
 
 from policies.answers import Answers
@@ -9,8 +10,6 @@ from raysched import codec
 from raysched.events import PolicyDecided
 from raysched.state import Job, State
 from tests.pretend_cluster import spec
-
-TERMS = [(2, None, None), (0, None, None), (2, 64, "T4"), (2, None, None)]
 
 
 class Tells:
@@ -31,7 +30,14 @@ def tell():
 
 @pytest.fixture
 def answers(tell):
-    return Answers(("a", "b", "c", "d"), TERMS, tell, PlacementRule.APART)
+    return Answers(
+        ("a", "b", "c", "d"),
+        np.array([2, 0, 2, 2]),
+        tell,
+        PlacementRule.APART,
+        batch_size=np.array([0, 0, 64, 0]),
+        gpu_type=[None, None, "T4", None],
+    )
 
 
 def test_they_read_like_allocations(answers):
@@ -41,13 +47,14 @@ def test_they_read_like_allocations(answers):
     assert answers["c"] == Allocation(
         2, because("of row {row}", row=2), PlacementRule.APART, batch_size=64, gpu_type="T4"
     )
+    assert answers["b"] == Allocation(0, because("of row {row}", row=1), PlacementRule.APART)
 
 
 def test_a_reason_is_made_when_it_is_read(answers, tell):
-    assert answers.shared[0] is answers.shared[3]
+    assert answers.allocation(3).workers == 2
     assert tell.asked == []
     assert str(answers.reasons[3]) == "of row 3"
-    assert answers.reasons[1].numbers == {"row": 1}
+    assert answers.allocation(1).reason.numbers == {"row": 1}
     assert set(tell.asked) == {1, 3}
 
 

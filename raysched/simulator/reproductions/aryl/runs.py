@@ -79,7 +79,7 @@ def runs(
 def _cpu_s(each: Scheme) -> float:
     """At full scale, as measured at an eighth of it."""
     by_policy = {"fifo": 60.0, "gandiva_elastic": 330.0, "pollux": 600.0}
-    return by_policy.get(each["policy"], 180.0) * (1 + each["elastic"])
+    return by_policy.get(each["policy"], 180.0) * (1 + float(each["elastic"]))
 
 
 def simulate(
