@@ -197,7 +197,7 @@ def stop(state: State, job: Job, grant: int, *, lost: bool) -> list[Action]:
 def end(state: State, job: Job, outcome: Outcome, error: str = "") -> list[Action]:
     """A job is over: everything it holds is given up."""
     actions: list[Action] = []
-    running, offer, stood = job.running, job.offer, _held(job)
+    running, offer, stood = job.running, job.offer, job.held
     job.running = job.offer = job.wanted = None
     job.phase, job.outcome, job.error, job.ended_s = "ended", outcome, error, state.now_s
     state.retire(job)
@@ -215,7 +215,7 @@ def _offer_wanted(state: State, job: Job) -> list[Action]:
     if not all(state.trainable(s) for s in wanted):
         job.wanted = None  # decided before a server went; the policy is being asked again
         return []
-    if not state.ledger.fits(_gpus(job, _beyond(wanted, _held(job)))):
+    if not state.ledger.fits(_gpus(job, _beyond(wanted, job.held))):
         return []
     return _offer(state, job, wanted)
 
@@ -224,7 +224,7 @@ def _offer(
     state: State, job: Job, servers: Mapping[str, int], *, keep_wanted: bool = False
 ) -> list[Action]:
     """Reserve what is needed beyond what the job holds, and offer it in place of an older offer."""
-    state.ledger.grant(job.id, _gpus(job, _beyond(servers, _held(job))))
+    state.ledger.grant(job.id, _gpus(job, _beyond(servers, job.held)))
     older, job.offer = job.offer, _grant(state, job, servers)
     if not keep_wanted or job.wanted == job.offer.servers:
         job.wanted = None
@@ -235,7 +235,7 @@ def _offer(
         change = "start"
     else:
         change = "move" if job.offer.workers == job.running.workers else "resize"
-    actions = [] if older is None else _give_up(state, job, older, _held(job))
+    actions = [] if older is None else _give_up(state, job, older, job.held)
     return [*actions, Offer(change, job.offer, job.reason.told)]
 
 
@@ -295,15 +295,6 @@ def _what_remains(state: State, job: Job) -> dict[str, int]:
     """The part of the running grant that may stay, or nothing where it is under the minimum."""
     remaining = {s: n for s, n in job.standing.items() if state.trainable(s)}
     return remaining if sum(remaining.values()) >= job.spec.min_workers else {}
-
-
-def _held(job: Job) -> dict[str, int]:
-    """Workers by server that its running grant and its offer need together."""
-    held: dict[str, int] = {}
-    for grant in (job.running, job.offer):
-        for server, workers in (grant.servers if grant else {}).items():
-            held[server] = max(held.get(server, 0), workers)
-    return held
 
 
 def _beyond(servers: Mapping[str, int], base: Mapping[str, int]) -> dict[str, int]:

@@ -106,6 +106,16 @@ class Job:
         return self.running.servers if self.running else {}
 
     @property
+    def held(self) -> Mapping[str, int]:
+        """Workers by server that its running grant and its offer need together: on a server that
+        is in both, those who stay count once."""
+        held: dict[str, int] = {}
+        for grant in (self.running, self.offer):
+            for server, workers in (grant.servers if grant else {}).items():
+                held[server] = max(held.get(server, 0), workers)
+        return held
+
+    @property
     def target(self) -> Mapping[str, int]:
         """Where it shall stand by all that is decided: the standing target."""
         if self.wanted is not None:
@@ -293,11 +303,8 @@ class State:
 
 def _check_books(state: State, job: Job) -> None:
     """A job holds exactly what its grants need, on servers that exist."""
-    needed: dict[str, int] = {}
-    for grant in (job.running, job.offer):
-        for server, workers in (grant.servers if grant else {}).items():
-            if server in state.servers:
-                needed[server] = max(needed.get(server, 0), workers * job.spec.gpus_per_worker)
+    gpus = job.spec.gpus_per_worker
+    needed = {s: workers * gpus for s, workers in job.held.items() if s in state.servers}
     held = state.ledger.held(job.id)
     if held != needed:
         raise RuntimeError(f"{job.id} holds {held} by the ledger and {needed} by its grants")

@@ -62,7 +62,7 @@ class SlotBook:
         """Take over what stands of a job's slots after a restart of the scheduler. False where one
         in which a worker should be is gone."""
         standing = self._jobs.setdefault(job.id, _JobSlots(job.spec.gpus_per_worker))
-        for place in _places(_needed(job)):
+        for place in _places(job.held):
             if (group := found.get(groups.slot_name(job.id, *place))) is not None:
                 standing.owned[place] = group
         used = _places(job.running.servers if job.running else {})
@@ -74,7 +74,7 @@ class SlotBook:
         standing = self._jobs.get(job_id)
         if standing is None:
             return
-        needed = set() if job is None else set(_places(_needed(job)))
+        needed = set() if job is None else set(_places(job.held))
         for place in standing.owned.keys() - needed:
             groups.remove(standing.owned.pop(place))
         standing.lent &= needed
@@ -106,12 +106,3 @@ class SlotBook:
 
 def _places(servers: Mapping[str, int]) -> list[Place]:
     return [(server, number) for server, workers in servers.items() for number in range(workers)]
-
-
-def _needed(job: Job) -> dict[str, int]:
-    """Workers by server that the grants of a job have in slots."""
-    needed: dict[str, int] = {}
-    for grant in (job.running, job.offer):
-        for server, workers in (grant.servers if grant else {}).items():
-            needed[server] = max(needed.get(server, 0), workers)
-    return needed
