@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-import ray
 from ray.train import Result
 from ray.train.v2.api.config import CheckpointConfig, LoggingConfig, RunConfig, ScalingConfig
 from ray.train.v2.api.exceptions import TrainingFailedError
 
 from raysched.errors import JobStopped
 from raysched.jobs import InvalidJob, JobSpec, Utility
-from raysched.runtime import device_time, link
+from raysched.runtime import device_time, driver
 from raysched.runtime.arguments import bounds, duration, storage, whole
 from raysched.runtime.assignment import Assignment
 from raysched.runtime.learning_rate import RULES, Following
@@ -163,12 +162,8 @@ class TorchTrainer(GrantedTrainer):
             JobStopped: It was cancelled or rejected.
             ray.train.TrainingFailedError: The training function raised; its traceback is told.
         """
-        link.join()
-        link.scheduler()  # fail at once where there is none
-        driver, token = str(ray.get_runtime_context().get_job_id()), uuid.uuid4().hex
-        job = link.call("submit", self.spec, driver, token)
         self._assignment = Assignment(
-            job=job,
+            job=driver.submit(self.spec),
             epochs=self.spec.epochs,
             batch_size=self.spec.batch_size,
             gpus_per_worker=self.spec.gpus_per_worker,
@@ -180,23 +175,14 @@ class TorchTrainer(GrantedTrainer):
             max_local_batch=self._max_local_batch,
             mixes_gpus=self.spec.mixes_gpus,
         )
-        try:
-            result = super().fit()
-        except KeyboardInterrupt:
-            link.call("ended", job, "cancelled", "interrupted")
-            raise
-        except TrainingFailedError as error:
-            stop = getattr(error, "controller_failure", None)
-            if isinstance(stop, JobStopped):
-                link.call("ended", job, "cancelled", str(stop))
-                raise stop from None
-            link.call("ended", job, "failed", str(error))
-            raise
-        except Exception as error:
-            link.call("ended", job, "failed", str(error))
-            raise
-        link.call("ended", job, "finished", "")
-        return result
+        with driver.telling_outcome(self.job):
+            try:
+                return super().fit()
+            except TrainingFailedError as error:
+                stop = getattr(error, "controller_failure", None)
+                if isinstance(stop, JobStopped):
+                    raise stop from None
+                raise
 
 
 def _batch_sizes(given: int | tuple[int, int]) -> tuple[int, ...]:

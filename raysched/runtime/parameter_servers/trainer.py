@@ -17,7 +17,7 @@ from ray.train.v2.api.exceptions import TrainingFailedError
 
 from raysched.errors import CheckpointError, JobStopped
 from raysched.jobs import InvalidJob, JobSpec, Utility
-from raysched.runtime import device_time, link
+from raysched.runtime import device_time, driver
 from raysched.runtime.arguments import bounds, duration, storage, whole
 from raysched.runtime.assignment import Assignment
 from raysched.runtime.parameter_servers.coordinator import Coordinator
@@ -133,19 +133,9 @@ class ParameterServerTrainer:
             CheckpointError: The checkpoint of a boundary could not be written.
             ray.train.TrainingFailedError: The training function raised; its traceback is told.
         """
-        link.join()
-        link.scheduler()  # fail at once where there is none
-        driver, token = str(ray.get_runtime_context().get_job_id()), uuid.uuid4().hex
-        self._job = link.call("submit", self.spec, driver, token)
-        try:
+        self._job = driver.submit(self.spec)
+        with driver.telling_outcome(self._job):
             saved = self._train()
-        except (KeyboardInterrupt, JobStopped) as stop:
-            link.call("ended", self._job, "cancelled", str(stop) or "interrupted")
-            raise
-        except Exception as error:
-            link.call("ended", self._job, "failed", str(error))
-            raise
-        link.call("ended", self._job, "finished", "")
         return Result(
             metrics=dict(saved.metrics),
             checkpoint=Checkpoint(saved.path),
