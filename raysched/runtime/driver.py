@@ -1,16 +1,20 @@
-"""A driver's part in the life of its job: it submits the job, and tells how it ended."""
+"""A driver's part in the life of its job: it submits the job, says how its controller stands,
+and tells how it ended."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import ray
+from ray._raylet import RAY_NODE_ID_KEY  # type: ignore[attr-defined]
 
 from raysched.errors import JobStopped
 from raysched.jobs import JobSpec
 from raysched.runtime import link
+from raysched.runtime.protocol import NAMESPACE
 
 
 def submit(spec: JobSpec) -> str:
@@ -25,6 +29,19 @@ def submit(spec: JobSpec) -> str:
     owner, token = str(ray.get_runtime_context().get_job_id()), uuid.uuid4().hex
     job: str = link.call("submit", spec, owner, token)
     return job
+
+
+def controller_options(job: str) -> dict[str, Any]:
+    """Ray's options for the actor that leads a job: it stands beside the driver, and lives and dies
+    with it."""
+    return {
+        "name": f"raysched-controller-{job}",
+        "namespace": NAMESPACE,
+        "num_cpus": 0,
+        "max_restarts": 3,
+        "max_task_retries": 3,
+        "label_selector": {RAY_NODE_ID_KEY: ray.get_runtime_context().get_node_id()},
+    }
 
 
 @contextmanager

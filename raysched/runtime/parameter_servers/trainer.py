@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import ray
-from ray._raylet import RAY_NODE_ID_KEY  # type: ignore[attr-defined]
 from ray.exceptions import RayTaskError
 from ray.train import Checkpoint, Result
 from ray.train.v2.api.exceptions import TrainingFailedError
@@ -22,7 +21,6 @@ from raysched.runtime.arguments import bounds, duration, storage, whole
 from raysched.runtime.assignment import Assignment
 from raysched.runtime.parameter_servers.coordinator import Coordinator
 from raysched.runtime.parameter_servers.protocol import Saved
-from raysched.runtime.protocol import NAMESPACE
 
 CHUNKS_PER_WORKER = 4
 """So many chunks for the most workers, where a job does not say: those who are quick take more."""
@@ -151,17 +149,9 @@ class ParameterServerTrainer:
             gpus_per_worker=self.spec.gpus_per_worker,
             simulated_samples_per_s=self.simulated_samples_per_s,
         )
+        options = driver.controller_options(self._job)
         coordinator: Any = (
-            ray.remote(Coordinator)
-            .options(
-                name=f"raysched-controller-{self._job}",
-                namespace=NAMESPACE,
-                num_cpus=0,
-                max_restarts=3,
-                max_task_retries=3,
-                label_selector={RAY_NODE_ID_KEY: ray.get_runtime_context().get_node_id()},
-            )
-            .remote(assignment, self.chunks, self.run)
+            ray.remote(Coordinator).options(**options).remote(assignment, self.chunks, self.run)
         )
         try:
             saved: Saved = ray.get(coordinator.train.remote(self._function))

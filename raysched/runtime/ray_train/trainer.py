@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import ray
-from ray._raylet import RAY_NODE_ID_KEY  # type: ignore[attr-defined]
 from ray.train.v2._internal.callbacks import DatasetsCallback
 from ray.train.v2._internal.callbacks.metrics import (
     ControllerMetricsCallback,
@@ -17,8 +16,8 @@ from ray.train.v2._internal.constants import get_env_vars_to_propagate
 from ray.train.v2.api.result import Result
 from ray.train.v2.torch.torch_trainer import TorchTrainer
 
+from raysched.runtime import driver
 from raysched.runtime.assignment import Assignment
-from raysched.runtime.protocol import NAMESPACE
 from raysched.runtime.ray_train.controller import JobController
 from raysched.runtime.ray_train.workers import PickledFunction
 
@@ -53,19 +52,8 @@ class GrantedTrainer(TorchTrainer):
 
 
 def _start_controller(assignment: Assignment, arguments: dict[str, Any]) -> Any:
-    """Start a job's controller beside its driver; it lives and dies with it."""
-    env_vars = get_env_vars_to_propagate()
-    options: dict[str, Any] = {"runtime_env": {"env_vars": env_vars}} if env_vars else {}
-    return (
-        ray.remote(JobController)
-        .options(
-            name=f"raysched-controller-{assignment.job}",
-            namespace=NAMESPACE,
-            num_cpus=0,
-            max_restarts=3,
-            max_task_retries=3,
-            label_selector={RAY_NODE_ID_KEY: ray.get_runtime_context().get_node_id()},
-            **options,
-        )
-        .remote(assignment=assignment, **arguments)
-    )
+    options = driver.controller_options(assignment.job)
+    if env_vars := get_env_vars_to_propagate():
+        options["runtime_env"] = {"env_vars": env_vars}
+    controller = ray.remote(JobController).options(**options)
+    return controller.remote(assignment=assignment, **arguments)
