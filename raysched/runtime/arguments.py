@@ -28,6 +28,13 @@ def whole(field: str, number: Any) -> int:
     return number
 
 
+def at_least(field: str, number: Any, least: int) -> int:
+    """A whole number that is not below the least."""
+    if whole(field, number) < least:
+        raise InvalidJob(field, f"is {number}; use {least} or more")
+    return int(number)
+
+
 def duration(field: str, written: str | float | None) -> float | None:
     """Seconds of a duration, where there is one."""
     try:

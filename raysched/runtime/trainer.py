@@ -15,7 +15,7 @@ from ray.train.v2.api.exceptions import TrainingFailedError
 from raysched.errors import JobStopped
 from raysched.jobs import InvalidJob, JobSpec, Utility
 from raysched.runtime import device_time, driver
-from raysched.runtime.arguments import bounds, duration, storage, whole
+from raysched.runtime.arguments import at_least, bounds, duration, storage, whole
 from raysched.runtime.assignment import Assignment
 from raysched.runtime.learning_rate import RULES, Following
 from raysched.runtime.process_group import ProcessGroup
@@ -126,7 +126,9 @@ class TorchTrainer(GrantedTrainer):
             pre_run=pre_run,
         )
         self._following = _following(learning_rate, batch_sizes[0], warmup_steps)
-        self._max_local_batch = _max_local_batch(max_local_batch)
+        self._max_local_batch = None
+        if max_local_batch is not None:
+            self._max_local_batch = at_least("max_local_batch", max_local_batch, 1)
         self.simulated_samples_per_s = device_time.samples_per_s()
         super().__init__(
             train_loop_per_worker,
@@ -188,9 +190,7 @@ class TorchTrainer(GrantedTrainer):
 def _batch_sizes(given: int | tuple[int, int]) -> tuple[int, ...]:
     """The least, doubled as long as that is not above the most."""
     least, most = bounds("batch_size", given)
-    if least < 1:
-        raise InvalidJob("batch_size", f"is {least}; use 1 or more")
-    if least > most:
+    if at_least("batch_size", least, 1) > most:
         raise InvalidJob("batch_size", f"the minimum {least} is above the maximum {most}")
     return tuple(least << doubled for doubled in range((most // least).bit_length()))
 
@@ -199,15 +199,7 @@ def _following(rule: str, first_batch_size: int, warmup_steps: int) -> Following
     if rule not in RULES:
         known = ", ".join(map(repr, RULES))
         raise InvalidJob("learning_rate", f"is {rule!r}; use one of {known}")
-    if whole("warmup_steps", warmup_steps) < 0:
-        raise InvalidJob("warmup_steps", f"is {warmup_steps}; use 0 or more")
-    return Following(first_batch_size, rule, warmup_steps)
-
-
-def _max_local_batch(given: int | None) -> int | None:
-    if given is not None and whole("max_local_batch", given) < 1:
-        raise InvalidJob("max_local_batch", f"is {given}; use 1 or more")
-    return given
+    return Following(first_batch_size, rule, at_least("warmup_steps", warmup_steps, 0))
 
 
 def _run_config(

@@ -15,9 +15,9 @@ from ray.train import Checkpoint, Result
 from ray.train.v2.api.exceptions import TrainingFailedError
 
 from raysched.errors import CheckpointError, JobStopped
-from raysched.jobs import InvalidJob, JobSpec, Utility
+from raysched.jobs import JobSpec, Utility
 from raysched.runtime import device_time, driver
-from raysched.runtime.arguments import bounds, duration, storage, whole
+from raysched.runtime.arguments import at_least, bounds, duration, storage, whole
 from raysched.runtime.assignment import Assignment
 from raysched.runtime.parameter_servers.coordinator import Coordinator
 from raysched.runtime.parameter_servers.protocol import Saved
@@ -100,13 +100,13 @@ class ParameterServerTrainer:
             expected_s=duration("expected", expected),
             gpu_type=gpu_type,
             mixes_gpus=mixes_gpus,
-            workers_per_parameter_server=_at_least(
+            workers_per_parameter_server=at_least(
                 "workers_per_parameter_server", workers_per_parameter_server, 1
             ),
         )
         self.chunks = CHUNKS_PER_WORKER * most
         if chunks is not None:  # (3): a chunk is with one worker at a time
-            self.chunks = _at_least("chunks", chunks, most)
+            self.chunks = at_least("chunks", chunks, most)
         self.run = f"{storage(os.fspath(checkpoint or '~/ray_results'))}/{self._unique_name()}"
         self.simulated_samples_per_s = device_time.samples_per_s()
         self._function = ray.cloudpickle.dumps(
@@ -165,12 +165,6 @@ class ParameterServerTrainer:
 
     def _unique_name(self) -> str:
         return f"{self.spec.name}-{uuid.uuid4().hex[:8]}"
-
-
-def _at_least(field: str, number: Any, least: int) -> int:
-    if whole(field, number) < least:
-        raise InvalidJob(field, f"is {number}; use {least} or more")
-    return int(number)
 
 
 def _without_arguments(function: Callable[..., Any], config: dict[str, Any]) -> Callable[[], Any]:
