@@ -360,3 +360,13 @@ class PretendCluster:
                 used[server] = used.get(server, 0) + gpus
         over = {server: gpus for server, gpus in used.items() if gpus > GPUS}
         assert not over, f"GPUs used twice: {over}"
+
+
+def two_servers(policy: str, **parameters: Any) -> PretendCluster:
+    """Two training servers of 4 GPUs, of which the policy knows; nothing is lent."""
+    cluster = PretendCluster()
+    cluster.switch(policy, **parameters)
+    cluster.add_server("t1")
+    cluster.add_server("t2")
+    cluster.decide_all()
+    return cluster

@@ -19,20 +19,15 @@ from raysched.events import (
     SchedulerRestarted,
     TimePassed,
 )
-from tests.pretend_cluster import EPOCH_S, PretendCluster, spec
+from tests.pretend_cluster import EPOCH_S, PretendCluster, spec, two_servers
 
 WHY = because("the test wants it")
 
 
 @pytest.fixture
 def cluster() -> PretendCluster:
-    """Two training servers of 4 GPUs, under fifo: no period of its own."""
-    made = PretendCluster()
-    made.switch("fifo")
-    made.add_server("t1")
-    made.add_server("t2")
-    made.decide_all()
-    return made
+    """Under fifo: no period of its own."""
+    return two_servers("fifo")
 
 
 def answer(cluster: PretendCluster, decision: Decision) -> None:

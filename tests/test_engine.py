@@ -7,18 +7,13 @@ import pytest
 from raysched import codec
 from raysched.actions import AskPolicy, Offer, ScaleReplicas
 from raysched.events import EpochFinished, ReplicasObserved, WorkersStopped
-from tests.pretend_cluster import PretendCluster, spec
+from tests.pretend_cluster import PretendCluster, spec, two_servers
 
 
 @pytest.fixture
 def cluster() -> PretendCluster:
     """Two training servers of 4 GPUs, under aryl without loaning."""
-    made = PretendCluster()
-    made.switch("aryl")
-    made.add_server("t1")
-    made.add_server("t2")
-    made.decide_all()
-    return made
+    return two_servers("aryl")
 
 
 def test_an_elastic_job_gets_what_is_free_and_gives_way_at_its_boundary(cluster):

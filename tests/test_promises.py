@@ -15,17 +15,12 @@ from raysched.promises import peak_gpus, unkeepable, workers_at
 from raysched.questions import trial
 from raysched.state import Job
 from raysched.views import explain
-from tests.pretend_cluster import EPOCH_S, PretendCluster, spec
+from tests.pretend_cluster import EPOCH_S, PretendCluster, spec, two_servers
 
 
 def elasticflow_cluster() -> PretendCluster:
     """Two training servers of 4 GPUs under elasticflow, with slots of 10 s."""
-    cluster = PretendCluster()
-    cluster.switch("elasticflow", slot_s=10.0)
-    cluster.add_server("t1")
-    cluster.add_server("t2")
-    cluster.decide_all()
-    return cluster
+    return two_servers("elasticflow", slot_s=10.0)
 
 
 def submit(cluster, name, workers, epochs, deadline_s=None):

@@ -7,7 +7,7 @@ import pytest
 from policies.problem import Allocation, Decision, Promise
 from policies.reason import because
 from raysched.events import PolicyDecided, PolicySwitched
-from tests.pretend_cluster import EPOCH_S, PretendCluster, spec
+from tests.pretend_cluster import EPOCH_S, PretendCluster, spec, two_servers
 
 RESIZE_S = 2.0  # as a pretended cluster starts workers
 WHY = because("a test")
@@ -15,13 +15,8 @@ WHY = because("a test")
 
 @pytest.fixture
 def cluster() -> PretendCluster:
-    """Two servers of 4 GPUs; the tests decide in the place of the policy."""
-    made = PretendCluster()
-    made.switch("fifo")
-    made.add_server("t1")
-    made.add_server("t2")
-    made.decide_all()
-    return made
+    """The tests decide in the place of the policy."""
+    return two_servers("fifo")
 
 
 def decide(cluster, promise=None, weighs=True, **workers):
