@@ -1,15 +1,36 @@
 """A scheduler that follows a script, to drive the trainer through every change of workers."""
 
+from __future__ import annotations
+
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
+import ray
 from ray.util.placement_group import placement_group, remove_placement_group
 
 from raysched.runtime.assignment import NOTHING
-from raysched.runtime.protocol import GrantedSlots, Slot, Standing
+from raysched.runtime.protocol import NAMESPACE, SCHEDULER_NAME, GrantedSlots, Slot, Standing
 
 READY_S = 60.0
+
+
+@contextmanager
+def in_the_schedulers_place(scripted: type[ScriptedScheduler]) -> Iterator[Any]:
+    """Its actor, by the name under which a trainer looks for the scheduler."""
+    actor: Any = (
+        ray.remote(num_cpus=0)(scripted).options(name=SCHEDULER_NAME, namespace=NAMESPACE).remote()
+    )
+    yield actor
+    ray.kill(actor)
+
+
+def said(scheduler: Any, job: str, kind: str) -> list[tuple[Any, ...]]:
+    """What was said of a job, without kind, job and time."""
+    return [entry[3:] for entry in ray.get(scheduler.told.remote(job)) if entry[0] == kind]
 
 
 class ScriptedScheduler:

@@ -12,36 +12,36 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import raysched
 from raysched import api
 from raysched.demo import digits
-from raysched.history import History
-from raysched.journal import Journal
+from tests.real.live import (
+    PATIENCE_S,
+    has_trained,
+    history,
+    job,
+    live_scheduler,
+    processes,
+    wait_for,
+)
 
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(240)]
 
-PATIENCE_S = 120.0
-SAMPLES_PER_S = "1000"
+SAMPLES_PER_S = 1000
 SYSTEMS = ("fifo", "modelarts", "elasticflow", "oasis", "ffdl", "aryl")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def scheduler(ray_cluster, tmp_path_factory) -> Iterator[Path]:
-    """A scheduler under aryl without loaning; its journal."""
-    os.environ["RAYSCHED_SIMULATED_SAMPLES_PER_S"] = SAMPLES_PER_S
-    path = tmp_path_factory.mktemp("scheduler") / "journal.db"
-    api.connect("aryl", "off", journal=path)
-    yield path
-    api.stop()
-    del os.environ["RAYSCHED_SIMULATED_SAMPLES_PER_S"]
+def scheduler(ray_cluster, tmp_path_factory) -> Iterator[api.Connection]:
+    folder = tmp_path_factory.mktemp("scheduler")
+    with live_scheduler("aryl", folder, samples_per_s=SAMPLES_PER_S) as connection:
+        yield connection
 
 
 @pytest.fixture(scope="module")
@@ -79,52 +79,20 @@ def submit(data, tmp_path) -> Callable[..., api.JobHandle]:
     return submit_job
 
 
-def job(name: str) -> dict[str, Any]:
-    """The job as the scheduler sees it now."""
-    found = [j for j in api.status()["jobs"] if j["job"] == name]
-    return found[0] if found else {"phase": "", "workers": 0, "epochs_done": 0}
-
-
-def wait_for(condition: Callable[[], Any], what: str) -> None:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < give_up_s, f"waited in vain for {what}: {api.status()['jobs']}"
-        time.sleep(0.1)
-
-
-def has_trained(name: str, epochs: int) -> Callable[[], bool]:
-    return lambda: job(name)["epochs_done"] >= epochs
-
-
-def history(path: Path) -> History:
-    api.journal_path()
-    journal = Journal(path, must_exist=True)
-    try:
-        return History(journal.rows())
-    finally:
-        journal.close()
-
-
-def worker_pids() -> list[int]:
-    """Training workers that this test session started."""
-    children = psutil.Process().children(recursive=True)
-    return [c.pid for c in children if "ray::JobWorker" in " ".join(c.cmdline())]
-
-
 @pytest.mark.long
-def test_a_killed_worker_costs_the_epoch_under_way_and_no_other(submit, scheduler):
+def test_a_killed_worker_costs_the_epoch_under_way_and_no_other(submit):
     running = submit("killed", 2, epochs=8)
     wait_for(has_trained("killed", 2), "two epochs")
-    os.kill(worker_pids()[0], signal.SIGKILL)
+    os.kill(processes("JobWorker")[0], signal.SIGKILL)
     assert running.result(PATIENCE_S).metrics["accuracy"] > 0.8
-    told = history(scheduler).jobs["killed"]
+    told = history().jobs["killed"]
     assert told.losses == 1
     assert told.counted.run == 8
     assert job("killed")["epochs_repeated"] >= 1
 
 
 @pytest.mark.long
-def test_jobs_run_on_without_the_scheduler_and_are_resized_after_it_came_back(submit, scheduler):
+def test_jobs_run_on_without_the_scheduler_and_are_resized_after_it_came_back(submit):
     wide = submit("wide", (1, 4), epochs=30)
     wait_for(has_trained("wide", 1), "an epoch")
     before = api.connect()
@@ -133,14 +101,14 @@ def test_jobs_run_on_without_the_scheduler_and_are_resized_after_it_came_back(su
     wait_for(lambda: api.status()["events"] and api.connect().pid != before.pid, "a new process")
     narrow.result(PATIENCE_S)
     wide.result(PATIENCE_S)
-    told = history(scheduler).jobs
+    told = history().jobs
     assert told["wide"].resizes >= 1
     assert told["wide"].losses == told["narrow"].losses == 0
     assert (told["wide"].counted.run, told["wide"].counted.repeated) == (30, 0)
 
 
 @pytest.mark.long
-def test_every_system_is_switched_to_and_from_while_jobs_run(submit, scheduler):
+def test_every_system_is_switched_to_and_from_while_jobs_run(submit):
     steady = submit("steady", (1, 3), epochs=200)
     wait_for(has_trained("steady", 1), "an epoch")
     for policy in SYSTEMS:
@@ -150,7 +118,7 @@ def test_every_system_is_switched_to_and_from_while_jobs_run(submit, scheduler):
         found = api.status()
         assert (found["policy"], found["policy_error"]) == (policy, "")
         assert api.explain("steady")["policy"] == policy
-    told = history(scheduler)
+    told = history()
     assert set(SYSTEMS) <= {policy for _, policy, _ in told.policies}
     assert told.jobs["steady"].losses == 0
     epochs = told.jobs["steady"].counted
@@ -175,7 +143,7 @@ def test_an_admitted_deadline_is_kept_after_the_policy_was_switched(submit):
     api.set_policy("aryl", "off")
 
 
-def test_a_job_is_preempted_to_nothing_and_resumed_by_a_third_partys_policy(submit, scheduler):
+def test_a_job_is_preempted_to_nothing_and_resumed_by_a_third_partys_policy(submit):
     parked = submit("parked", (1, 2), epochs=10)
     wait_for(has_trained("parked", 2), "two epochs")
     api.set_policy("parking", policy_parameters={"parked": "parked"})
@@ -185,13 +153,13 @@ def test_a_job_is_preempted_to_nothing_and_resumed_by_a_third_partys_policy(subm
     done = job("parked")["epochs_done"]
     api.set_policy("aryl", "off")
     parked.result(PATIENCE_S)
-    told = history(scheduler).jobs["parked"]
+    told = history().jobs["parked"]
     assert told.preemptions == 1
     assert 2 <= done < 10
     assert [e.epoch for e in told.epochs] == list(range(10))
 
 
-def test_a_job_whose_driver_is_killed_is_reaped(scheduler, ray_cluster, tmp_path):
+def test_a_job_whose_driver_is_killed_is_reaped(ray_cluster, tmp_path):
     script = textwrap.dedent(f"""
         import ray, raysched
         from raysched.demo import digits
@@ -209,7 +177,7 @@ def test_a_job_whose_driver_is_killed_is_reaped(scheduler, ray_cluster, tmp_path
     assert job("orphan")["error"] == "its driver is gone"
 
 
-def test_ray_job_submit_runs_the_example(scheduler, ray_cluster):
+def test_ray_job_submit_runs_the_example(ray_cluster):
     from ray.job_submission import JobSubmissionClient
 
     client = JobSubmissionClient(ray_cluster.dashboard_url)
@@ -239,7 +207,7 @@ def test_the_command_line_talks_to_the_live_scheduler(submit, scheduler, ray_clu
     running = submit("shown", (1, 2), epochs=1000)
     wait_for(has_trained("shown", 1), "an epoch")
     found = raysched_json("start", "--policy", "aryl")
-    assert (found["started"], found["journal"]) == (False, str(scheduler))  # reused, not doubled
+    assert (found["started"], found["journal"]) == (False, scheduler.journal)  # reused, not doubled
     assert raysched_json("policy", "set", "fifo") == {"policy": "fifo", "loaning": "off"}
     assert raysched_json("status")["policy"] == "fifo"
     assert "shown" in [listed["job"] for listed in raysched_json("job", "list")]

@@ -1,13 +1,11 @@
 """A policy that chooses batch sizes, on a whole cluster: real Ray, real training."""
 
-import os
-import time
-
 import pytest
 
 import raysched
 from raysched import api
 from raysched.demo import digits
+from tests.real.live import has_trained, live_scheduler, wait_for
 
 pytestmark = [
     pytest.mark.attack,
@@ -16,18 +14,15 @@ pytestmark = [
 ]  # a cluster beside others is slow
 
 EPOCHS = 40
-SAMPLES_PER_S = "2000"  # an epoch takes no less than 0.4 s, on two workers
+SAMPLES_PER_S = 2000  # an epoch takes no less than 0.4 s, on two workers
 
 
 @pytest.fixture
 def scheduler(ray_cluster, tmp_path):
-    os.environ["RAYSCHED_SIMULATED_SAMPLES_PER_S"] = SAMPLES_PER_S
     told = {"workers": 1, "batch_size": 64}
-    api.connect("fifo", journal=tmp_path / "journal.db")
-    api.set_policy("sized", policy_parameters=told)  # which is known only in the cluster
-    yield
-    api.stop()
-    del os.environ["RAYSCHED_SIMULATED_SAMPLES_PER_S"]
+    with live_scheduler("fifo", tmp_path, samples_per_s=SAMPLES_PER_S):
+        api.set_policy("sized", policy_parameters=told)  # which is known only in the cluster
+        yield
 
 
 def test_a_running_job_trains_with_the_batch_that_its_policy_chooses(scheduler, tmp_path):
@@ -45,15 +40,10 @@ def test_a_running_job_trains_with_the_batch_that_its_policy_chooses(scheduler, 
         )
     )
     for epochs, told in ((3, {"batch_size": 128}), (6, {"workers": 2, "batch_size": 256})):
-        while _epochs_done() < epochs and not handle.done():
-            time.sleep(0.2)
+        wait_for(has_trained("tuned", epochs), f"{epochs} epochs")
         raysched.set_policy("sized", policy_parameters=told)
     metrics = handle.result().metrics
     assert (metrics["workers"], metrics["batch_size"]) == (2, 256)
     assert metrics["accuracy"] > 0.9
     explained = api.explain("tuned")
     assert (explained["epochs_done"], explained["epochs_repeated"]) == (EPOCHS, 0)
-
-
-def _epochs_done():
-    return sum(job["epochs_done"] for job in api.status()["jobs"])

@@ -4,17 +4,15 @@ import pytest
 
 import raysched
 from policies.problem import Decision
-from raysched import api
 from raysched.demo import digits
 from raysched.events import PolicyDecided
-from raysched.journal import Journal
+from tests.real.live import journal_rows, live_scheduler
 
 pytestmark = [pytest.mark.attack, pytest.mark.long, pytest.mark.timeout(240)]
 
 
 def test_oasis_runs_a_job_with_the_parameter_servers_that_it_names(ray_cluster, tmp_path):
-    api.connect("oasis", "off", journal=tmp_path / "journal.db")
-    try:
+    with live_scheduler("oasis", tmp_path):
         result = raysched.ParameterServerTrainer(
             digits.train,
             epochs=3,
@@ -26,8 +24,6 @@ def test_oasis_runs_a_job_with_the_parameter_servers_that_it_names(ray_cluster, 
             train_loop_config={"data": digits.load_digits()},
         ).fit()
         decided = _decisions()
-    finally:
-        api.stop()
     assert result.metrics is not None
     named = {
         (allocation.workers, allocation.parameter_servers)
@@ -40,9 +36,5 @@ def test_oasis_runs_a_job_with_the_parameter_servers_that_it_names(ray_cluster, 
 
 
 def _decisions() -> list[Decision]:
-    journal = Journal(api.journal_path(), must_exist=True)
-    try:
-        events = [row.event for row in journal.rows()]
-    finally:
-        journal.close()
+    events = [row.event for row in journal_rows()]
     return [event.decision for event in events if isinstance(event, PolicyDecided)]

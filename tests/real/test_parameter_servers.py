@@ -7,16 +7,15 @@ import threading
 import time
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
-import psutil
 import pytest
 import ray
 
 import raysched
 from raysched.demo.digits import build_model, load_digits
-from raysched.runtime.protocol import NAMESPACE, SCHEDULER_NAME
-from tests.real.scripted_scheduler import ScriptedScheduler
+from raysched.runtime.protocol import NAMESPACE
+from tests.real.live import processes
+from tests.real.scripted_scheduler import ScriptedScheduler, in_the_schedulers_place, said
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]  # a cluster beside others is slow
 
@@ -37,13 +36,8 @@ class ScriptedServers(ScriptedScheduler):
 
 @pytest.fixture(scope="module")
 def scheduler(ray_cluster):
-    actor: Any = (
-        ray.remote(num_cpus=0)(ScriptedServers)
-        .options(name=SCHEDULER_NAME, namespace=NAMESPACE)
-        .remote()
-    )
-    yield actor
-    ray.kill(actor)
+    with in_the_schedulers_place(ScriptedServers) as actor:
+        yield actor
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +86,6 @@ def _die_once(config, epoch):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _said(scheduler, job, kind):
-    return [entry[3:] for entry in ray.get(scheduler.told.remote(job)) if entry[0] == kind]
-
-
 def _wait_for_steps(seen, epoch, steps=10, timeout_s=200):
     deadline_s = time.monotonic() + timeout_s
     while _seen(seen).get(epoch, Counter()).total() < steps * BATCH:
@@ -142,7 +132,7 @@ def train(scheduler, data, tmp_path):
 
 
 def _epochs(scheduler, job):
-    reports = [report for (report,) in _said(scheduler, job.job, "boundary")]
+    reports = [report for (report,) in said(scheduler, job.job, "boundary")]
     assert [report.epoch for report in reports] == list(range(job.spec.epochs))
     return [report.metrics for report in reports]
 
@@ -156,7 +146,7 @@ def test_both_roles_grow_and_shrink_while_those_who_stay_train_on(scheduler, dat
     assert metrics[-1]["lr"] == pytest.approx(2e-3 * 0.9**8), "who joins goes on in the schedule"
     for epoch, counts in _seen(seen).items():
         assert counts == Counter(range(len(data[0]))), f"epoch {epoch}: not each sample once"
-    assert [entry for (*_, lost, entry) in _said(scheduler, job.job, "stopped")] == [""]
+    assert [entry for (*_, lost, entry) in said(scheduler, job.job, "stopped")] == [""]
     assert len(list(seen.iterdir())) == 4, "those who stay are the same processes"
     assert (result.metrics["workers"], result.metrics["parameter_servers"]) == (2, 1)
 
@@ -178,7 +168,7 @@ def test_a_killed_worker_costs_a_chunk_and_a_killed_server_an_epoch(scheduler, d
     assert again[SERVER_DIES_IN] > 0
     assert sum(again) == again[WORKER_DIES_IN] + again[SERVER_DIES_IN], again
     assert len(list(seen.iterdir())) == 3, "the killed worker was replaced, nobody else"
-    assert [lost for _, lost, _ in _said(scheduler, job.job, "stopped")] == [False]
+    assert [lost for _, lost, _ in said(scheduler, job.job, "stopped")] == [False]
 
 
 @pytest.mark.attack
@@ -198,13 +188,12 @@ def test_a_killed_coordinator_and_a_preemption_lose_no_epoch(scheduler, data, tr
     assert _epochs(scheduler, job)[-1]["loss"] < 0.5
     everything = Counter(range(len(data[0])))
     assert not any(everything - counts for counts in _seen(seen).values()), "a sample was left out"
-    stops = _said(scheduler, job.job, "stopped")
+    stops = said(scheduler, job.job, "stopped")
     assert stops[0][1:] == (True, "its coordinator was restarted")
     assert [lost for _, lost, _ in stops] == [True, False, False]
 
 
 def _kill_server_in(seen, epoch):
     _wait_for_steps(seen, epoch)
-    children = psutil.Process().children(recursive=True)
-    (server,) = [c.pid for c in children if "ray::ParameterServer" in " ".join(c.cmdline())]
+    (server,) = processes("ParameterServer")
     os.kill(server, signal.SIGKILL)

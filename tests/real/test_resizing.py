@@ -9,40 +9,41 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import raysched
 from raysched import api
 from raysched.demo import digits
 from raysched.events import InferenceConfigured
-from raysched.history import History, JobHistory
-from raysched.journal import Journal
 from raysched.runtime import groups, link
+from tests.real.live import (
+    PATIENCE_S,
+    has_trained,
+    history,
+    job,
+    live_scheduler,
+    processes,
+    wait_for,
+)
 from tests.real.scripted_lender import ScriptedLender
 
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(400)]
 
 EPOCHS = 60
-PATIENCE_S = 90.0
-SAMPLES_PER_S = "700"
+SAMPLES_PER_S = 700
 """Of one simulated GPU: an epoch takes it 2 s."""
 
 
 @pytest.fixture(scope="module", autouse=True)
-def scheduler(ray_cluster, tmp_path_factory) -> Iterator[Path]:
-    """A scheduler whose policy gives each job what it is told; its journal."""
-    os.environ["RAYSCHED_SIMULATED_SAMPLES_PER_S"] = SAMPLES_PER_S
-    path = tmp_path_factory.mktemp("scheduler") / "journal.db"
-    api.connect("fifo", "off", journal=path)
-    yield path
-    api.stop()
-    del os.environ["RAYSCHED_SIMULATED_SAMPLES_PER_S"]
+def scheduler(ray_cluster, tmp_path_factory) -> Iterator[None]:
+    """A scheduler whose policy gives each job what it is told: `resize`, `place`."""
+    folder = tmp_path_factory.mktemp("scheduler")
+    with live_scheduler("fifo", folder, samples_per_s=SAMPLES_PER_S):
+        yield
 
 
 class Run:
@@ -79,23 +80,18 @@ class Run:
             resize(1)
         self.handle = raysched.submit(trainer)
         if passes == 1:
-            self.wait(lambda: self.status["epochs_done"] >= 1, "an epoch")
+            wait_for(has_trained(name, 1), "an epoch")
         else:
-            self.wait(lambda: self.status["phase"] == "running", "workers that train")
+            wait_for(lambda: self.status["phase"] == "running", "workers that train")
 
     @property
     def status(self) -> dict[str, Any]:
-        found = [job for job in api.status()["jobs"] if job["job"] == self.name]
-        return found[0] if found else {"phase": "", "workers": 0, "epochs_done": 0}
-
-    def wait(self, condition: Callable[[], Any], what: str) -> None:
-        wait_for(condition, what, lambda: self.status)
+        return job(self.name)
 
     def trains_on(self, workers: int) -> None:
         """Wait until it has finished an epoch on so many workers."""
-        self.wait(lambda: self.status["workers"] == workers, f"{workers} workers")
-        epochs = self.status["epochs_done"]
-        self.wait(lambda: self.status["epochs_done"] > epochs, f"an epoch on {workers}")
+        wait_for(lambda: self.status["workers"] == workers, f"{workers} workers")
+        wait_for(has_trained(self.name, self.status["epochs_done"] + 1), f"an epoch on {workers}")
         assert self.status["workers"] == workers
 
     def strike(self, rank: int, pid: int = 0) -> None:
@@ -104,13 +100,6 @@ class Run:
 
     def was_struck(self) -> bool:
         return not self._blow.exists()
-
-
-def wait_for(condition: Callable[[], Any], what: str, seen: Callable[[], Any] = lambda: "") -> None:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < give_up_s, f"waited in vain for {what}: {seen()}"
-        time.sleep(0.05)
 
 
 def train_under_attack(config: dict[str, Any]) -> None:
@@ -147,56 +136,42 @@ def loaning() -> str:
     return str(api.status()["loaning"])
 
 
-def processes(title: str) -> list[int]:
-    """Processes of this test session that Ray titled so."""
-    children = psutil.Process().children(recursive=True)
-    return [c.pid for c in children if f"ray::{title}" in " ".join(c.cmdline())]
-
-
-def told_of(path: Path, job: str) -> JobHistory:
-    journal = Journal(path, must_exist=True)
-    try:
-        return History(journal.rows()).jobs[job]
-    finally:
-        journal.close()
-
-
 def nothing_is_left() -> bool:
     return not groups.existing() and all(
         server["free"] == server["gpus"] for server in api.status()["servers"]
     )
 
 
-def test_whoever_dies_in_a_resize_no_completed_epoch_is_lost(scheduler, tmp_path):
+def test_whoever_dies_in_a_resize_no_completed_epoch_is_lost(tmp_path):
     run = Run("attacked", tmp_path)
 
     before = set(processes("JobWorker"))
     resize(2)  # one who is to join dies while it gets warm
-    run.wait(lambda: set(processes("JobWorker")) - before, "one who joins")
+    wait_for(lambda: set(processes("JobWorker")) - before, "one who joins")
     os.kill((set(processes("JobWorker")) - before).pop(), signal.SIGKILL)
     run.trains_on(2)
 
     run.strike(rank=1)  # one who stays dies at the rendezvous
     resize(3)
-    run.wait(run.was_struck, "the blow")
+    wait_for(run.was_struck, "the blow")
     run.trains_on(3)
 
     run.strike(rank=0)  # and then the one who has the state to share
     resize(2)
-    run.wait(run.was_struck, "the blow")
+    wait_for(run.was_struck, "the blow")
     run.trains_on(2)
 
     (controller,) = processes("JobController")
     run.strike(rank=0, pid=controller)
     resize(3)
-    run.wait(run.was_struck, "the blow")
+    wait_for(run.was_struck, "the blow")
     run.trains_on(3)
 
     known = api.connect().pid
     run.strike(rank=0, pid=known)
     resize(1)
-    run.wait(run.was_struck, "the blow")
-    run.wait(lambda: api.connect().pid != known, "a scheduler that came back")
+    wait_for(run.was_struck, "the blow")
+    wait_for(lambda: api.connect().pid != known, "a scheduler that came back")
     run.trains_on(1)
 
     resize(4)  # asked, and asked otherwise at once
@@ -208,13 +183,13 @@ def test_whoever_dies_in_a_resize_no_completed_epoch_is_lost(scheduler, tmp_path
     api.cancel("attacked")
     with pytest.raises(Exception, match="cancelled"):
         run.handle.result(PATIENCE_S)
-    told = told_of(scheduler, "attacked")
+    told = history().jobs["attacked"]
     assert told.counted.run == told.counted.last + 1, "an epoch was lost"
     assert told.counted.repeated == 0, "a completed epoch was run again"
-    run.wait(nothing_is_left, "free GPUs and no placement group")
+    wait_for(nothing_is_left, "free GPUs and no placement group")
 
 
-def test_a_named_server_is_freed_by_those_who_are_there_and_no_others(scheduler, tmp_path):
+def test_a_named_server_is_freed_by_those_who_are_there_and_no_others(tmp_path):
     """The first of all workers stands on it, so that the others are numbered anew."""
     run = Run("moved", tmp_path, epochs=40)
     place("training-0=1,training-1=2")
@@ -226,18 +201,18 @@ def test_a_named_server_is_freed_by_those_who_are_there_and_no_others(scheduler,
     assert run.status["servers"] == {"training-1": 2}
     place("training-1=1,training-0=2")  # it grows and shrinks at once
     run.trains_on(3)
-    told = told_of(scheduler, "moved")
+    told = history().jobs["moved"]
     assert (told.resizes, told.resizes_in_place, told.losses) == (3, 3, 0)
     resize(1)
-    run.wait(lambda: run.status["epochs_done"] >= 38, "the last epochs")
+    wait_for(has_trained("moved", 38), "the last epochs")
     resize(2)  # may come too late for anyone to join
     run.handle.result(PATIENCE_S)
-    told = told_of(scheduler, "moved")
+    told = history().jobs["moved"]
     assert (told.counted.run, told.counted.repeated) == (40, 0)
-    run.wait(nothing_is_left, "free GPUs and no placement group")
+    wait_for(nothing_is_left, "free GPUs and no placement group")
 
 
-def test_a_reclaim_while_a_job_grows_onto_the_server(scheduler, tmp_path):
+def test_a_reclaim_while_a_job_grows_onto_the_server(tmp_path):
     lender = ScriptedLender(tmp_path)
     lender.demand(1.0)
     event = InferenceConfigured(0.0, "scripted", 1, server_rps=10.0, refill_s=0.5)
@@ -245,28 +220,28 @@ def test_a_reclaim_while_a_job_grows_onto_the_server(scheduler, tmp_path):
     run = Run("lent", tmp_path, epochs=25)
     lending = {"smooth_s": 1.0, "hold_leads": 0.1}
     api.set_policy("sized", "aryl", loaning_parameters=lending)
-    run.wait(lambda: on_loan("open"), "a server on loan")
+    wait_for(lambda: on_loan("open"), "a server on loan")
     (server,) = on_loan("open")
 
     before = set(processes("JobWorker"))
     place(f"training-0=2,{server}=1")
-    run.wait(lambda: set(processes("JobWorker")) - before, "those who join")
+    wait_for(lambda: set(processes("JobWorker")) - before, "those who join")
     lender.demand(19.0)  # while they get warm
-    run.wait(lambda: not on_loan("open"), "the reclaim")
-    run.wait(lambda: not on_loan("reclaiming"), "the server to be free")
+    wait_for(lambda: not on_loan("open"), "the reclaim")
+    wait_for(lambda: not on_loan("reclaiming"), "the server to be free")
     assert server not in run.status["servers"]
     place("training-0=2")
     run.trains_on(2)
     run.handle.result(PATIENCE_S)
-    told = told_of(scheduler, "lent")
+    told = history().jobs["lent"]
     assert (told.counted.run, told.counted.repeated, told.losses) == (25, 0, 0)
     api.set_policy("sized", "off")
-    run.wait(nothing_is_left, "free GPUs and no placement group")
+    wait_for(nothing_is_left, "free GPUs and no placement group")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("every", ["0.5s", None])
-def test_a_reclaim_in_a_long_epoch_is_met_in_its_grace(scheduler, tmp_path, every):
+def test_a_reclaim_in_a_long_epoch_is_met_in_its_grace(tmp_path, every):
     """At a safe point, in place; without one by ending the workers, which redo the epoch."""
     lender = ScriptedLender(tmp_path)
     lender.demand(1.0)
@@ -283,8 +258,8 @@ def test_a_reclaim_in_a_long_epoch_is_met_in_its_grace(scheduler, tmp_path, ever
     assert run.status["servers"] == {"training-0": 1, server: 1}
     before = processes("JobWorker")
     lender.demand(19.0)
-    run.wait(lambda: server in on_loan("none"), "the server to be free")
-    run.wait(lambda: run.status["phase"] == "running", "workers that train again")
+    wait_for(lambda: server in on_loan("none"), "the server to be free")
+    wait_for(lambda: run.status["phase"] == "running", "workers that train again")
     assert (run.status["servers"], run.status["epochs_done"]) == ({"training-0": 1}, 0)
     stayed = set(processes("JobWorker")) & set(before)
     assert (len(stayed), run.status["epochs_repeated"]) == ((0, 1) if every is None else (1, 0))
@@ -292,9 +267,9 @@ def test_a_reclaim_in_a_long_epoch_is_met_in_its_grace(scheduler, tmp_path, ever
     api.cancel(name)
     with pytest.raises(Exception, match="cancelled"):
         run.handle.result(PATIENCE_S)
-    assert told_of(scheduler, name).counted.run == 0, "it waited for its epoch"
+    assert history().jobs[name].counted.run == 0, "it waited for its epoch"
     api.set_policy("sized", "off")
-    run.wait(nothing_is_left, "free GPUs and no placement group")
+    wait_for(nothing_is_left, "free GPUs and no placement group")
 
 
 def on_loan(state: str) -> list[str]:

@@ -5,15 +5,14 @@ import signal
 import tempfile
 import threading
 import time
-from typing import Any
 
 import pytest
 import ray
 
 from raysched.jobs import InvalidJob
 from raysched.runtime.assignment import NOTHING, ToProfile
-from raysched.runtime.protocol import NAMESPACE, SCHEDULER_NAME
-from tests.real.scripted_scheduler import ScriptedScheduler
+from raysched.runtime.protocol import NAMESPACE
+from tests.real.scripted_scheduler import ScriptedScheduler, in_the_schedulers_place, said
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]  # a cluster beside others is slow
 
@@ -25,13 +24,8 @@ SAMPLES = 130  # not divisible by the batch size, and a last batch of 2
 
 @pytest.fixture(scope="module")
 def scheduler(ray_cluster):
-    actor: Any = (
-        ray.remote(num_cpus=0)(ScriptedScheduler)
-        .options(name=SCHEDULER_NAME, namespace=NAMESPACE)
-        .remote()
-    )
-    yield actor
-    ray.kill(actor)
+    with in_the_schedulers_place(ScriptedScheduler) as actor:
+        yield actor
 
 
 @pytest.fixture
@@ -109,12 +103,8 @@ def _leave_pid(directory):
             file.write(str(os.getpid()))
 
 
-def _said(scheduler, job, kind):
-    return [entry[3:] for entry in ray.get(scheduler.told.remote(job)) if entry[0] == kind]
-
-
 def _losses(scheduler, job):
-    reports = [report for (report,) in _said(scheduler, job, "boundary") if report.part == 1]
+    reports = [report for (report,) in said(scheduler, job, "boundary") if report.part == 1]
     assert [report.epoch for report in reports] == list(range(EPOCHS)), "an epoch lost or repeated"
     return [report.metrics["loss"] for report in reports]
 
@@ -144,10 +134,10 @@ def test_each_epoch_once_through_resizes_and_preemption(scheduler, trainer, unbr
     assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
     assert result.metrics["epoch"] == EPOCHS - 1
     assert result.metrics["loss"] == pytest.approx(unbroken_losses[-1], rel=1e-4)
-    granted = [workers for _, workers in _said(scheduler, run.job, "granted")]
+    granted = [workers for _, workers in said(scheduler, run.job, "granted")]
     assert granted == [1, 2, 1, 2]
-    assert not any(lost for _, lost, _ in _said(scheduler, run.job, "stopped"))
-    assert _said(scheduler, run.job, "ended") == [("finished", "")]
+    assert not any(lost for _, lost, _ in said(scheduler, run.job, "stopped"))
+    assert said(scheduler, run.job, "ended") == [("finished", "")]
 
 
 def test_workers_join_and_leave_those_that_train(scheduler, trainer, unbroken_losses):
@@ -155,9 +145,9 @@ def test_workers_join_and_leave_those_that_train(scheduler, trainer, unbroken_lo
     result = run.fit()
     assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
     assert result.metrics["loss"] == pytest.approx(unbroken_losses[-1], rel=1e-4)
-    assert len(_said(scheduler, run.job, "granted")) == 1, "it was started anew"
-    assert [grant for (grant,) in _said(scheduler, run.job, "resized")] == [2, 3, 4, 5, 6]
-    reports = [report for (report,) in _said(scheduler, run.job, "boundary")]
+    assert len(said(scheduler, run.job, "granted")) == 1, "it was started anew"
+    assert [grant for (grant,) in said(scheduler, run.job, "resized")] == [2, 3, 4, 5, 6]
+    reports = [report for (report,) in said(scheduler, run.job, "boundary")]
     assert [report.metrics["workers"] for report in reports] == [1, 2, 4, 1, 3, 2]
 
 
@@ -165,7 +155,7 @@ def test_workers_that_profile_train_as_if_they_had_not(scheduler, trainer, unbro
     run = trainer(_train, {0: 2, 2: 1}, "profiled", profiles=PROFILES)
     run.fit()
     assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
-    ((grant, profile, all_reduce_s),) = _said(scheduler, run.job, "profiled")
+    ((grant, profile, all_reduce_s),) = said(scheduler, run.job, "profiled")
     assert (grant, profile.samples, sorted(profile.step_s)) == (1, SAMPLES, [16, 32])
     assert profile.weights_bytes == 4 * (16 * 64 + 64 + 64 + 1)
     assert {batch: sorted(of) for batch, of in profile.together_s.items()} == {
@@ -177,7 +167,7 @@ def test_workers_that_profile_train_as_if_they_had_not(scheduler, trainer, unbro
 
 def _parts(scheduler, job, epoch):
     """What of an epoch was done at its safe points."""
-    reports = [report for (report,) in _said(scheduler, job, "boundary")]
+    reports = [report for (report,) in said(scheduler, job, "boundary")]
     return [report.part for report in reports if report.epoch == epoch and report.part < 1]
 
 
@@ -187,8 +177,8 @@ def test_workers_join_and_leave_within_an_epoch(scheduler, trainer, unbroken_los
     result = run.fit()
     assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
     assert result.metrics["loss"] == pytest.approx(unbroken_losses[-1], rel=1e-4)
-    assert len(_said(scheduler, run.job, "granted")) == 1, "it was started anew"
-    assert [grant for (grant,) in _said(scheduler, run.job, "resized")] == [2, 3]
+    assert len(said(scheduler, run.job, "granted")) == 1, "it was started anew"
+    assert [grant for (grant,) in said(scheduler, run.job, "resized")] == [2, 3]
     assert _parts(scheduler, run.job, 2) == [n * BATCH_SIZE / SAMPLES for n in (1, 2, 3, 4)]
 
 
@@ -199,8 +189,8 @@ def test_workers_that_are_ended_within_an_epoch_redo_what_came_after_its_safe_po
     run = trainer(_train, sizes, "cut short", every="0.05s", step_s=0.1, slow_step=(3, 2))
     run.fit()
     assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
-    assert [workers for _, workers in _said(scheduler, run.job, "granted")] == [1, 2, 2]
-    assert not any(lost for _, lost, _ in _said(scheduler, run.job, "stopped"))
+    assert [workers for _, workers in said(scheduler, run.job, "granted")] == [1, 2, 2]
+    assert not any(lost for _, lost, _ in said(scheduler, run.job, "stopped"))
     for epoch in (1, 3):
         parts = _parts(scheduler, run.job, epoch)
         assert parts == sorted(set(parts)), "a part was trained twice"
@@ -256,8 +246,8 @@ def test_a_function_for_ray_train_alone_is_resized_at_its_checkpoints(scheduler,
     assert losses == sorted(losses, reverse=True)
     assert result.metrics["loss"] == losses[-1]
     assert (result.metrics["epoch"], result.metrics["note"]) == (EPOCHS - 1, "any")
-    assert [grant for grant, _ in _said(scheduler, run.job, "started")] == [1, 2, 3, 5]
-    assert not any(lost for _, lost, _ in _said(scheduler, run.job, "stopped"))
+    assert [grant for grant, _ in said(scheduler, run.job, "started")] == [1, 2, 3, 5]
+    assert not any(lost for _, lost, _ in said(scheduler, run.job, "stopped"))
 
 
 def _pairs():
@@ -328,7 +318,7 @@ def test_the_batch_size_changes_while_workers_stay_and_while_they_change(schedul
         run.fit()
         losses[name] = _losses(scheduler, run.job)
         if name == "one":
-            assert len(_said(scheduler, run.job, "granted")) == 1, "it was started anew"
+            assert len(said(scheduler, run.job, "granted")) == 1, "it was started anew"
     assert losses["several"] == pytest.approx(losses["one"], rel=1e-4)
 
 
@@ -342,7 +332,7 @@ def test_a_worker_killed_in_mid_epoch_costs_that_epoch_only(
     run.fit()
     killer.join()
     assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
-    stops = _said(scheduler, run.job, "stopped")
+    stops = said(scheduler, run.job, "stopped")
     assert [lost for _, lost, _ in stops] == [True, False], stops
 
 
@@ -371,14 +361,14 @@ def test_a_killed_controller_comes_back_and_loses_no_epoch(
     run.fit()
     killer.join()
     assert _losses(scheduler, run.job) == pytest.approx(unbroken_losses, rel=1e-4)
-    assert _said(scheduler, run.job, "stopped")[0][1:] == (True, "its controller was restarted")
+    assert said(scheduler, run.job, "stopped")[0][1:] == (True, "its controller was restarted")
 
 
 def test_what_the_training_function_raises_fails_the_job(scheduler, trainer):
     run = trainer(_train, {0: 2}, "mistaken", raise_in=1)
     with pytest.raises(Exception, match="the user's own mistake"):
         run.fit()
-    ((outcome, error),) = _said(scheduler, run.job, "ended")
+    ((outcome, error),) = said(scheduler, run.job, "ended")
     assert outcome == "failed"
     assert "ZeroDivisionError: the user's own mistake" in error
     assert "raise ZeroDivisionError" in error, "the traceback shows the line"
@@ -417,10 +407,10 @@ def test_a_checkpoint_that_cannot_be_written_fails_the_job(
     place = place.format(checkpoints=tmp_path, temporary=tempfile.gettempdir())
     with pytest.raises(Exception, match=place):  # by a worker, or the controller's own register
         run.fit()
-    ((outcome, error),) = _said(scheduler, run.job, "ended")
+    ((outcome, error),) = said(scheduler, run.job, "ended")
     assert outcome == "failed"
     assert place in error
-    reports = [report for (report,) in _said(scheduler, run.job, "boundary")]
+    reports = [report for (report,) in said(scheduler, run.job, "boundary")]
     assert [report.epoch for report in reports] in ([0, 1], [0, 1, 2]), "it was tried again"
 
 
