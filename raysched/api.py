@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from policies import registry as policy_registry
-from raysched.runtime import link, scheduler
+from raysched.runtime import launch, link
 from raysched.runtime.ray_train import check_ray_version
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def connect(
     try:
         link.scheduler()
     except link.NoScheduler:
-        scheduler.start(journal)
+        launch.start(journal)
         link.call(
             "set_policy",
             policy or DEFAULT_POLICY,
@@ -133,7 +133,7 @@ def journal_path() -> Path:
 def stop() -> None:
     """End the scheduler, and remove its placement groups (which ends what runs in them)."""
     link.join()
-    scheduler.stop()
+    launch.stop()
 
 
 class JobHandle:

@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
-import ray
-from ray.exceptions import GetTimeoutError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from loaning import registry as loaning_registry
 from policies import registry as policy_registry
@@ -25,7 +22,7 @@ from policies.problem import Policy, PolicyError
 from raysched import admission, views
 from raysched.actions import Grant
 from raysched.decisions import broken_promises
-from raysched.errors import NotConnected, PromisesAtStake
+from raysched.errors import PromisesAtStake
 from raysched.events import (
     DecisionFailed,
     EpochFinished,
@@ -48,22 +45,12 @@ from raysched.questions import trial
 from raysched.runtime import groups, link, watch
 from raysched.runtime.assignment import ToProfile
 from raysched.runtime.body import Body
-from raysched.runtime.cluster import session_dir
-from raysched.runtime.protocol import (
-    CURRENT_GRANT,
-    NAMESPACE,
-    SCHEDULER_NAME,
-    BoundaryReport,
-    Lender,
-    Standing,
-)
+from raysched.runtime.protocol import CURRENT_GRANT, BoundaryReport, Lender, Standing
 from raysched.runtime.reconcile import reconcile
 from raysched.state import Job
 
 logger = logging.getLogger(__name__)
 
-READY_S = 60.0
-STOP_S = 10.0
 OFFER_LOOK_S = 20.0
 """A controller that asks for an offer is answered after this long at the latest."""
 
@@ -368,44 +355,3 @@ def _event(report: BoundaryReport, at_s: float) -> EpochFinished | SafePointReac
     if report.part < 1:
         return SafePointReached(at_s, job, grant, epoch, report.part, epoch_s)
     return EpochFinished(at_s, job, grant, epoch, epoch_s, dict(report.metrics))
-
-
-def start(journal_path: Path | str | None = None) -> None:
-    """Start the scheduler of this cluster on its head; find it where it runs already.
-
-    Its journal is kept with the Ray session's files unless it is given a place. Returns when it is
-    ready to decide. Raises `NotConnected` where it does not get ready.
-    """
-    journal_path = journal_path or Path(session_dir()) / "raysched" / "journal.db"
-    starter = ray.remote(Scheduler).options(
-        name=SCHEDULER_NAME,
-        namespace=NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        num_cpus=0,
-        max_restarts=-1,
-        max_task_retries=-1,
-        max_concurrency=1000,
-        scheduling_strategy=NodeAffinitySchedulingStrategy(_head_id(), soft=True),
-    )
-    actor: Any = starter.remote(str(journal_path))
-    try:
-        ray.get(actor.ping.remote(), timeout=READY_S)
-    except GetTimeoutError:
-        raise NotConnected(
-            f"the scheduler did not get ready in {READY_S:.0f} s; see the log of actor Scheduler"
-        ) from None
-
-
-def stop() -> None:
-    """End the scheduler and remove its placement groups, which ends what runs in them."""
-    actor = link.scheduler()
-    try:
-        ray.get(actor.shut_down.remote(), timeout=STOP_S)
-    finally:
-        ray.kill(actor, no_restart=True)
-
-
-def _head_id() -> str:
-    heads = [n["NodeID"] for n in ray.nodes() if "node:__internal_head__" in n["Resources"]]
-    return str(heads[0])
