@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from heapq import heappop, heappush
-from operator import attrgetter
 
 from raysched import grants
 from raysched.actions import EndWorkers, Grant, ReleaseGrant
@@ -24,12 +22,10 @@ from raysched.events import (
 )
 from raysched.simulator.agenda import Agenda, Deed, Kind
 from raysched.simulator.models import Costs
+from raysched.simulator.reports import Reports
 from raysched.simulator.scenario import Arrival
 from raysched.simulator.training import ROUNDING_EPOCHS, Progress, Training
 from raysched.state import State
-
-EARLY_S = 1e-3
-"""So long before a report is due by the clock it is looked at: rounding must not hide one."""
 
 
 class WorkerGroups:
@@ -47,15 +43,13 @@ class WorkerGroups:
         self.seen_ended_s: dict[str, float] = {}
         """When the scheduler was told of a job's end: with slots, later than it was."""
         self._costs = costs
-        self._report_every_s = report_every_s
+        self._reports = Reports(report_every_s)
         self._agenda = agenda
         self._state = state
         self._tell = tell
         self._jobs: dict[str, Progress] = {}
         self._paused_s = -1.0
         self._started_so_far = 0
-        self._reports: list[tuple[float, int, Training]] = []
-        """A heap: when a group that trains may have something to report, and its number."""
 
     def expect(self, arrival: Arrival, number: int) -> None:
         """A job is about to be submitted."""
@@ -75,12 +69,8 @@ class WorkerGroups:
         elif grant.workers and self._state.live[grant.job].running is None:
             progress = self._jobs[grant.job]
             ready_s = progress.arrival.at_s + progress.costs.ready_s
-            self._note(
-                max(now_s + progress.costs.pick_up_s, ready_s),
-                Kind.PICK_UP,
-                grant.job,
-                lambda at_s: self._pick_up(grant, at_s),
-            )
+            at_s = max(now_s + progress.costs.pick_up_s, ready_s)
+            self._note(at_s, Kind.PICK_UP, grant.job, partial(self._pick_up, grant))
 
     def released(self, action: ReleaseGrant, now_s: float) -> None:
         """GPUs that are given up are seen free after a while; nobody joins there any more."""
@@ -109,32 +99,19 @@ class WorkerGroups:
 
         One that leaves or changes its batch does so at its boundary.
         """
-        due: list[Training] = []
-        while self._reports and self._reports[0][0] <= now_s:
-            due_s, _, training = heappop(self._reports)
-            if self._trains(training) and due_s == training.report_s:
-                due.append(training)
-        for training in sorted(due, key=attrgetter("number")):
-            if not self._leaves(training) and now_s - training.reported_s >= self._report_every_s:
+        due = [training for training in self._reports.take_due(now_s) if self._trains(training)]
+        for training in due:
+            if not self._leaves(training) and self._reports.allow(training, now_s):
                 epochs = training.whole(now_s)
                 if epochs > training.progress.reported:
                     self._finish_epochs(training, epochs, now_s)
-            self._expect_report(training)
+            self._reports.expect(training)
 
     def _leaves(self, training: Training) -> bool:
         """Whether it is to leave or to change at the next boundary that is told."""
         job = self._state.live[training.job]
         may_leave = job.offer is not None and grants.may_leave(self._state, job)
         return training.at_boundary or may_leave
-
-    def _expect_report(self, training: Training) -> None:
-        """Note when this may be worth a look again. To look too early does no harm."""
-        upcoming = training.progress.reported + 1
-        if upcoming < training.lasts:
-            allowed_s = training.reported_s + self._report_every_s
-            done_s = training.reaches_s(upcoming - 2 * ROUNDING_EPOCHS)
-            training.report_s = max(done_s, allowed_s) - EARLY_S
-            heappush(self._reports, (training.report_s, training.number, training))
 
     def pause(self, now_s: float) -> None:
         """A decision was taken: everyone who trains pays for it, once at one time."""
@@ -152,26 +129,15 @@ class WorkerGroups:
             if job.running is None or server not in job.running.servers:
                 continue
             hit.append(job.running)
-            training = self._leave_training(job.id)
-            if training is not None:
-                training.progress.done = training.saved(now_s)
-                self._keep(training)
+            self._cut_off(job.id, now_s)
         return hit
 
     def end_at_once(self, action: EndWorkers, now_s: float) -> None:
         """Workers that must be gone now stop, wherever they are in their epoch."""
         grant = self._state.live[action.job].running
-        training = self._leave_training(action.job)
-        if training is not None:
-            training.progress.done = training.saved(now_s)
-            self._keep(training)
+        self._cut_off(action.job, now_s)
         if grant is not None:
-            self._note(
-                now_s + self._jobs[action.job].costs.stop_s,
-                Kind.STOPPED,
-                action.job,
-                lambda at_s: self._stopped(grant, at_s),
-            )
+            self._expect_stop(grant, now_s)
 
     def tell_lost(self, hit: list[Grant], now_s: float) -> None:
         """Tell that these workers are gone."""
@@ -181,37 +147,18 @@ class WorkerGroups:
     # -- one group, step by step
 
     def _pick_up(self, grant: Grant, now_s: float) -> None:
-        job = self._state.live.get(grant.job)
-        if job is None or job.running is not None or job.offer is None:
-            return
-        if job.offer.grant != grant.grant:
-            return  # withdrawn for another one, which is picked up by itself
-        start_s = self._start_s(grant)
+        if not self._is_offered(grant) or self._state.live[grant.job].running is not None:
+            return  # another offer is picked up by itself
+        start_s = self._jobs[grant.job].start_s(grant.workers)
         self._tell(GrantTaken(now_s, grant.job, grant.grant))
-        self._note(
-            now_s + start_s,
-            Kind.STARTED,
-            grant.job,
-            lambda at_s: self._started(grant, start_s, at_s),
-        )
-
-    def _start_s(self, grant: Grant) -> float:
-        """From the pick-up of this grant to training on it."""
-        progress = self._jobs[grant.job]
-        costs = progress.costs
-        if progress.put_off:
-            return costs.preempted_s
-        if progress.workers == 0:
-            return costs.start_s
-        if progress.workers > grant.workers and costs.shrink_s is not None:
-            return costs.shrink_s
-        return costs.move_s if progress.workers == grant.workers else costs.resize_s
+        started = partial(self._started, grant, start_s)
+        self._note(now_s + start_s, Kind.STARTED, grant.job, started)
 
     def _started(self, grant: Grant, start_s: float, now_s: float) -> None:
-        job = self._state.live.get(grant.job)
-        if job is None or job.running is None or job.running.grant != grant.grant:
+        running = self._running(grant)
+        if running is None:
             return  # cancelled or lost meanwhile
-        progress = self._jobs[grant.job]
+        job, progress = self._state.live[grant.job], self._jobs[grant.job]
         if job.profiling and (profiled := progress.arrival.profiled) is not None:
             self._tell(replace(profiled, at_s=now_s, grant=grant.grant))
         joinable = progress.costs.in_place is not None and progress.arrival.spec.checkpoints
@@ -219,13 +166,13 @@ class WorkerGroups:
         progress.put_off = False
         rate = self._state.rate(job, self._costs.mixing)
         self._started_so_far += 1
-        training = Training(progress, job.running, self._started_so_far, now_s, now_s, rate)
+        training = Training(progress, running, self._started_so_far, now_s, now_s, rate)
         self.training[grant.job] = training
-        self._expect_report(training)
+        self._reports.expect(training)
         self._expect_end(training)
         if job.offer is not None:
             self._follow(training, now_s)
-        rebatched = job.batch_size != job.running.batch_size
+        rebatched = job.batch_size != running.batch_size
         if rebatched or self._stands_on_reclaimed(grant):
             self._change(training, now_s)
 
@@ -240,6 +187,13 @@ class WorkerGroups:
             self._agenda.strike(training.end)
         return training
 
+    def _cut_off(self, job: str, now_s: float) -> None:
+        """The workers of a job are gone, wherever it was in its epoch: what was saved is left."""
+        training = self._leave_training(job)
+        if training is not None:
+            training.progress.done = training.saved(now_s)
+            training.stop()
+
     def _end(self, training: Training, now_s: float) -> None:
         """The job is over. With slots it was so before now, when it is told."""
         ends_s = training.ends_s
@@ -253,7 +207,7 @@ class WorkerGroups:
         training.progress.done = training.lasts
         over_s = ends_s + training.progress.costs.end_s
         if over_s > ends_s:
-            self._note(over_s, Kind.END, job, lambda at_s: self._be_over(training, over_s, at_s))
+            self._note(over_s, Kind.END, job, partial(self._be_over, training, over_s))
         else:
             self._be_over(training, over_s, now_s)
 
@@ -272,7 +226,7 @@ class WorkerGroups:
         self._expect_joiners(training, now_s)
         job = self._state.live[training.job]
         if job.offer is not None and training.joiners:
-            warm = partial(self._be_warm, training, job.offer.grant)
+            warm = partial(self._be_warm, training, job.offer)
             self._note(training.warm_s, Kind.STARTED, training.job, warm)
         if job.offer is None or grants.may_leave(self._state, job):
             self._change(training, now_s)
@@ -285,12 +239,11 @@ class WorkerGroups:
         else:
             training.expect(job.offer.servers, now_s + in_place.warm_s)
 
-    def _be_warm(self, training: Training, grant: int, now_s: float) -> None:
-        job = self._state.live.get(training.job)
-        if job is None or job.offer is None or job.offer.grant != grant:
+    def _be_warm(self, training: Training, offer: Grant, now_s: float) -> None:
+        if not self._is_offered(offer):
             return  # withdrawn, or left for meanwhile
-        if grants.someone_stays(job):  # else its workers were lost
-            self._tell(OfferReady(now_s, training.job, grant))
+        if grants.someone_stays(self._state.live[offer.job]):  # else its workers were lost
+            self._tell(OfferReady(now_s, offer.job, offer.grant))
         if self._trains(training):
             self._change(training, now_s)
 
@@ -304,9 +257,8 @@ class WorkerGroups:
             return
         if not self._costs.at_boundaries:
             training.at_boundary = True
-            self._note(
-                now_s, Kind.BOUNDARY, training.job, lambda at_s: self._change_within(training, at_s)
-            )
+            change = partial(self._change_within, training)
+            self._note(now_s, Kind.BOUNDARY, training.job, change)
             return
         epochs = training.next_boundary(now_s)
         if epochs < training.lasts:
@@ -314,12 +266,8 @@ class WorkerGroups:
             self._expect_boundary(training, epochs, now_s)
 
     def _expect_boundary(self, training: Training, epochs: int, now_s: float) -> None:
-        self._note(
-            max(training.reaches_s(epochs), now_s),
-            Kind.BOUNDARY,
-            training.job,
-            lambda at_s: self._reach_boundary(training, epochs, at_s),
-        )
+        reached = partial(self._reach_boundary, training, epochs)
+        self._note(max(training.reaches_s(epochs), now_s), Kind.BOUNDARY, training.job, reached)
 
     def _reach_boundary(self, training: Training, epochs: int, now_s: float) -> None:
         if not self._trains(training):
@@ -363,20 +311,17 @@ class WorkerGroups:
                 self._stop(training, now_s)
         elif job.running is not None and job.running.batch_size != training.grant.batch_size:
             self._agenda.strike(training.end)
-            training.progress.done = done
-            training.stand_on(job.running)
-            training.from_s, training.paused_s = now_s, 0.0
+            training.go_on(job.running, done, now_s)
             self._expect_end(training)
-            self._expect_report(training)
+            self._reports.expect(training)
 
     def _stop(self, training: Training, now_s: float) -> None:
-        self._keep(training)
-        self._note(
-            now_s + training.progress.costs.stop_s,
-            Kind.STOPPED,
-            training.job,
-            lambda at_s: self._stopped(training.grant, at_s),
-        )
+        training.stop()
+        self._expect_stop(training.grant, now_s)
+
+    def _expect_stop(self, grant: Grant, now_s: float) -> None:
+        gone_s = now_s + self._jobs[grant.job].costs.stop_s
+        self._note(gone_s, Kind.STOPPED, grant.job, partial(self._stopped, grant))
 
     def _go_over(self, training: Training, offer: Grant, now_s: float) -> None:
         """Let those who join in at this boundary, once they are warm, and end those that leave."""
@@ -384,37 +329,25 @@ class WorkerGroups:
         assert in_place is not None
         begins_s = max(now_s, training.warm_s)
         starts_s = begins_s + max(in_place.pause_s, in_place.exchange_s)
-        self._note(
-            begins_s + in_place.exchange_s,
-            Kind.STOPPED,
-            training.job,
-            lambda at_s: self._exchanged(training, offer, starts_s - now_s, starts_s, at_s),
-        )
+        exchanged = partial(self._exchanged, training, offer, starts_s - now_s, starts_s)
+        self._note(begins_s + in_place.exchange_s, Kind.STOPPED, training.job, exchanged)
 
     def _exchanged(
         self, training: Training, offer: Grant, pause_s: float, starts_s: float, now_s: float
     ) -> None:
-        job = self._state.live.get(training.job)
-        if job is None or job.running is None or job.running.grant != training.grant.grant:
+        if self._running(training.grant) is None:
             return  # cancelled or lost meanwhile
-        if job.offer is None or job.offer.grant != offer.grant:  # withdrawn meanwhile
+        if not self._is_offered(offer):  # withdrawn meanwhile
             self._stop(training, now_s)
             return
         self._tell(WorkersResized(now_s, offer.job, offer.grant))
         started = partial(self._started, offer, pause_s)
         self._note(starts_s, Kind.STARTED, offer.job, started)
 
-    def _keep(self, training: Training) -> None:
-        """What is done is in the checkpoint when workers stop; without one the job starts over."""
-        progress = training.progress
-        progress.workers = training.grant.workers
-        if not progress.arrival.spec.checkpoints:
-            progress.done, progress.reported = 0.0, 0
-
     def _stopped(self, grant: Grant, now_s: float, *, lost: bool = False) -> None:
-        job = self._state.live.get(grant.job)
-        if job is None or job.running is None or job.running.grant != grant.grant:
+        if self._running(grant) is None:
             return
+        job = self._state.live[grant.job]
         cause = "its server was lost" if lost else ""
         self._tell(WorkersStopped(now_s, grant.job, grant.grant, lost, cause))
         self._jobs[grant.job].put_off = lost or job.offer is None
@@ -423,6 +356,17 @@ class WorkerGroups:
 
     def _free(self, job: str, server: str, now_s: float) -> None:
         self._tell(GpusFreed(now_s, job, server))
+
+    def _running(self, grant: Grant) -> Grant | None:
+        """A grant as its job runs on it, maybe with another batch by now; None: it does not."""
+        job = self._state.live.get(grant.job)
+        running = None if job is None else job.running
+        return running if running is not None and running.grant == grant.grant else None
+
+    def _is_offered(self, grant: Grant) -> bool:
+        """Whether its job still has this grant before it."""
+        job = self._state.live.get(grant.job)
+        return job is not None and job.offer is not None and job.offer.grant == grant.grant
 
     def _stands_on_reclaimed(self, grant: Grant) -> bool:
         return any(not self._state.trainable(server) for server in grant.servers)

@@ -26,6 +26,16 @@ class Progress:
     workers: int = 0  # on its last grant; 0: it never ran
     put_off: bool = False  # its last workers were preempted or lost
 
+    def start_s(self, workers: int) -> float:
+        """From the pick-up of a grant of so many workers to training on it."""
+        if self.put_off:
+            return self.costs.preempted_s
+        if self.workers == 0:
+            return self.costs.start_s
+        if self.workers > workers and self.costs.shrink_s is not None:
+            return self.costs.shrink_s
+        return self.costs.move_s if self.workers == workers else self.costs.resize_s
+
 
 @dataclass(slots=True)
 class Training:
@@ -63,6 +73,18 @@ class Training:
         self.grant = grant
         seconds = self.progress.arrival.seconds_on(grant.servers, grant.batch_size)
         self.epoch_s = seconds / self.rate
+
+    def go_on(self, grant: Grant, done: float, now_s: float) -> None:
+        """Train by this grant from now on, with so many epochs done."""
+        self.progress.done = done
+        self.from_s, self.paused_s = now_s, 0.0
+        self.stand_on(grant)
+
+    def stop(self) -> None:
+        """Its workers stop. What is done is in the checkpoint; without one the job starts over."""
+        self.progress.workers = self.grant.workers
+        if not self.progress.arrival.spec.checkpoints:
+            self.progress.done, self.progress.reported = 0.0, 0
 
     def expect(self, servers: Mapping[str, int], warm_s: float) -> None:
         """Those who join for an offer of workers by server; any who is new is warm by then. Whoever
