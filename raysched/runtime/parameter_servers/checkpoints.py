@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.fs
 
 from raysched.runtime.parameter_servers.protocol import Saved
-from raysched.runtime.parameter_servers.shards import Layout, Piece, cut
+from raysched.runtime.parameter_servers.shards import Layout, Piece, cut, settings_of
 
 KEPT = 2
 _STATE = "state.pt"
@@ -71,8 +71,7 @@ def read_carried(saved: Saved, layout: Layout) -> bytes:
     """What workers kept for themselves at a boundary."""
     model, optimizer, *extras = _read(saved)["state"]
     rest = {name: value for name, value in model.items() if name not in layout.names}
-    groups = [{k: v for k, v in g.items() if k != "params"} for g in optimizer["param_groups"]]
-    return pickle.dumps((rest, groups, *extras))
+    return pickle.dumps((rest, settings_of(optimizer["param_groups"]), *extras))
 
 
 def _state(saved: Saved, layout: Layout, carried: bytes, pieces: Sequence[Piece]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from raysched.runtime.parameter_servers.seat import Seat, places
 from raysched.runtime.parameter_servers.shards import Layout
 from raysched.runtime.parameter_servers.worker import PsWorker
 from raysched.runtime.processes import Process
-from raysched.runtime.protocol import Slot
+from raysched.runtime.protocol import GrantedSlots, Place, Slot
 
 LOSSES_IN_ONE_EPOCH = 10
 
@@ -71,6 +71,8 @@ class Coordinator:
         self._failed: Exception | None = None
         self._losses = 0  # since the last boundary
         self._waits_since_s: float | None = None  # for its workers to train
+        self._began_s = 0.0  # the running round
+        self._function: Any = None  # a reference: each worker is handed it
         self._over = False
 
     # -- the job
@@ -116,10 +118,12 @@ class Coordinator:
     async def _start(self) -> None:
         """Wait for a grant, and for its workers to be warm."""
         granted = await self._seat.take()
-        self._waits_since_s = time.monotonic()
-        self._fill(places(granted))
-        await self._servers.warm(granted.parameter_servers)
-        if not await self._are_warm(places(granted)):
+        await self._bring_up(granted, time.monotonic())
+
+    async def _bring_up(self, granted: GrantedSlots, since_s: float) -> None:
+        """Have workers and servers of a grant for which the job waits since then."""
+        self._waits_since_s = since_s
+        if not await self._warm(granted):
             raise WorkersLost(f"workers did not start in {START_S:.0f} s")
 
     async def _open_round(self) -> None:
@@ -154,6 +158,7 @@ class Coordinator:
         self._stale = False
 
     async def _run_round(self) -> None:
+        """Wait until all chunks are trained, or nobody is left to train them."""
         self._began_s = time.monotonic()
         if self._waits_since_s is not None:
             since_s, self._waits_since_s = self._waits_since_s, None
@@ -164,8 +169,6 @@ class Coordinator:
         self._raise_failure()
         if self._broken is not None:
             raise self._broken
-        if not self._at_work():
-            raise WorkersLost("all workers were lost")
 
     def _is_settled(self) -> bool:
         if self._failed or self._broken or not self._at_work():
@@ -180,10 +183,9 @@ class Coordinator:
 
     async def _reach_boundary(self) -> None:
         """Save, ask the scheduler, and go over to what it grants."""
-        epoch, layout, epoch_s = self._epoch, self._layout, time.monotonic() - self._began_s
+        epoch, layout, done_s = self._epoch, self._layout, time.monotonic()
         assert layout is not None
         self._round = None
-        done_s = time.monotonic()
         at_work = list(self._at_work().values())
         if not at_work:
             raise WorkersLost("all workers were lost")
@@ -201,7 +203,7 @@ class Coordinator:
         self._saved, self._carried, self._exported = saved, carried, exported
         self._first = None
         self._losses = 0
-        grant = await self._seat.boundary(epoch, epoch_s, metrics)
+        grant = await self._seat.boundary(epoch, done_s - self._began_s, metrics)
         if epoch < self._assignment.epochs - 1 and not self._seat.stands(grant):
             await self._go_over(grant, done_s)
 
@@ -224,11 +226,7 @@ class Coordinator:
         if offer is not None:
             await self._workers.keep(places(offer))
             if await self._seat.went_over(offer):
-                self._waits_since_s = since_s
-                self._fill(places(offer))
-                await self._servers.warm(offer.parameter_servers)
-                if not await self._are_warm(places(offer)):
-                    raise WorkersLost(f"workers did not start in {START_S:.0f} s")
+                await self._bring_up(offer, since_s)
                 return
         await self._stop(lost=False)
 
@@ -238,9 +236,7 @@ class Coordinator:
             offer = await self._seat.next_offer()
             await self._workers.keep(places(self._seat.granted) | places(offer))
             if offer is not None:
-                self._fill(places(offer))
-                await self._servers.warm(offer.parameter_servers)
-                await self._are_warm(places(offer))
+                await self._warm(offer)
                 await self._seat.ready(offer)
 
     def _cancel_offers(self) -> None:
@@ -263,7 +259,7 @@ class Coordinator:
         await asyncio.gather(*self._tasks)
         self._raise_failure()
 
-    def _fill(self, slots: Mapping[Any, Slot]) -> None:
+    def _fill(self, slots: Mapping[Place, Slot]) -> None:
         for number, worker in self._workers.fill(slots).items():
             task = asyncio.ensure_future(self._watch(number, worker.actor))
             self._tasks.add(task)
@@ -314,10 +310,14 @@ class Coordinator:
         if self._failed is not None:
             raise self._failed
 
-    async def _are_warm(self, slots: Mapping[Any, Slot]) -> bool:
-        """Wait until a worker in each of these slots is warm; False: not in `START_S`."""
+    async def _warm(self, granted: GrantedSlots) -> bool:
+        """Start who is missing of a grant, and wait until its workers are warm; False: they are not
+        in `START_S`."""
+        slots = places(granted)
+        self._fill(slots)
+        await self._servers.warm(granted.parameter_servers)
 
-        def warm() -> bool:
+        def are_warm() -> bool:
             there = self._workers.among(slots).values()
             return self._failed is not None or (
                 len(there) == len(slots) and all(worker.warm for worker in there)
@@ -325,7 +325,7 @@ class Coordinator:
 
         async with self._changed:
             try:
-                await asyncio.wait_for(self._changed.wait_for(warm), START_S)
+                await asyncio.wait_for(self._changed.wait_for(are_warm), START_S)
             except asyncio.TimeoutError:
                 return False
         return True

@@ -20,7 +20,7 @@ from raysched.runtime import device_time
 from raysched.runtime.assignment import Assignment
 from raysched.runtime.parallel import Replicated
 from raysched.runtime.parameter_servers.protocol import First, Round, RoundDone
-from raysched.runtime.parameter_servers.shards import Layout, Numbers
+from raysched.runtime.parameter_servers.shards import Layout, Numbers, settings_of
 from raysched.runtime.processes import this_process
 from raysched.runtime.seeding import seed_all
 
@@ -48,6 +48,7 @@ class Loop:
         self._coordinator = coordinator
         self._metrics: dict[str, float] = {}
         self._broken = False  # a server of this round is lost: what is left of it is skipped
+        self._told: list[dict[str, Any]] | None = None  # the servers' settings, as far as known
 
     def report(self, metrics: dict[str, float]) -> None:
         """Set metrics of the running epoch."""
@@ -108,8 +109,7 @@ class Loop:
         return chunk
 
     def _begin(self, running: Round, done: RoundDone | None) -> None:
-        self._round, self._metrics, self._broken = running, {}, False
-        self._told: list[dict[str, Any]] | None = None  # the servers' settings, as far as known
+        self._round, self._metrics, self._broken, self._told = running, {}, False, None
         if done is None or (done.number + 1, done.epoch + 1) != (running.number, running.epoch):
             self._take_over(ray.get(self._coordinator.carried.remote()))
         self._take([server.pull.remote(running.loaded) for server in running.servers])
@@ -160,7 +160,7 @@ class Loop:
                 parameter.copy_(row[start:end].reshape(parameter.shape))
 
     def _settings(self) -> list[dict[str, Any]]:
-        return _settings_of(self._optimizer)
+        return settings_of(self._optimizer.param_groups)
 
 
 def layout_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Layout:
@@ -183,16 +183,9 @@ def layout_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Layou
         names=tuple(names[id(parameter)] for _, parameter in groups),
         shapes=tuple(tuple(parameter.shape) for _, parameter in groups),
         groups=tuple(group for group, _ in groups),
-        settings=tuple(_settings_of(optimizer)),
+        settings=tuple(settings_of(optimizer.param_groups)),
         optimizer=type(optimizer).__name__,
     )
-
-
-def _settings_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    return [
-        {name: value for name, value in group.items() if name != "params"}
-        for group in optimizer.param_groups
-    ]
 
 
 def _row(tensors: list[torch.Tensor]) -> Numbers:

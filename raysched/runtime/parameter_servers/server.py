@@ -55,7 +55,8 @@ class ParameterServer:
         if loaded != self._loaded:
             return None
         if self._optimizer is not None:
-            self._set(settings)
+            if settings is not None:
+                self._set(settings)
             at = 0
             for _, tensor in self._pieces:
                 tensor.grad = torch.from_numpy(gradient[at : at + len(tensor)].copy())
@@ -97,10 +98,9 @@ class ParameterServer:
             if kept or counts:
                 self._optimizer.state[tensor] = kept | counts
 
-    def _set(self, settings: Sequence[Mapping[str, Any]] | None) -> None:
-        if settings is not None:
-            for group, (piece, _) in zip(self._optimizer.param_groups, self._pieces, strict=True):
-                group.update(settings[piece.group])
+    def _set(self, settings: Sequence[Mapping[str, Any]]) -> None:
+        for group, (piece, _) in zip(self._optimizer.param_groups, self._pieces, strict=True):
+            group.update(settings[piece.group])
 
     def _values(self) -> Numbers:
         parts = [tensor.detach().numpy() for _, tensor in self._pieces]

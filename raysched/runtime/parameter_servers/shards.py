@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Numbers: TypeAlias = NDArray[np.float32]
 
 Range: TypeAlias = tuple[int, int]
-"""From the first of all numbers until before the second."""
+"""From this number of the row until before that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,7 @@ class Layout:
     @property
     def ranges(self) -> tuple[Range, ...]:
         """Of each parameter."""
-        ends = np.cumsum([0, *self.sizes]).tolist()
-        return tuple(itertools.pairwise(ends))
+        return _one_after_another(self.sizes)
 
     @property
     def numbers(self) -> int:
@@ -51,8 +50,12 @@ class Layout:
     def group_ranges(self) -> tuple[Range, ...]:
         """Of each group."""
         sizes = np.bincount(self.groups, weights=self.sizes, minlength=len(self.settings))
-        ends = np.cumsum([0, *sizes.astype(np.int64)]).tolist()
-        return tuple(itertools.pairwise(ends))
+        return _one_after_another(sizes.astype(np.int64))
+
+
+def settings_of(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The settings of an optimizer's groups, without the parameters that stand beside them."""
+    return [{k: value for k, value in group.items() if k != "params"} for group in groups]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,11 @@ def fresh(values: Numbers, layout: Layout, held: Range) -> tuple[Piece, ...]:
         for group, (start, end) in enumerate(layout.group_ranges)
     ]
     return cut(whole, held)
+
+
+def _one_after_another(sizes: Iterable[int]) -> tuple[Range, ...]:
+    ends = itertools.accumulate(map(int, sizes), initial=0)
+    return tuple(itertools.pairwise(ends))
 
 
 def _joined(parts: list[Piece]) -> Piece:
