@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Any, get_args
 
 from raysched import events
 from raysched.actions import Action, Offer, ReleaseGrant, ScaleReplicas
-from raysched.events import Event, PolicySwitched
+from raysched.events import Event
 from raysched.history import History
 from raysched.journal import Row
 from raysched.performance import rate_of
@@ -78,7 +78,7 @@ class Stopwatch:
     rows: Iterable[Row]
     history: History = field(default_factory=History)
     outside: list[Outside] = field(default_factory=list)
-    chosen: PolicySwitched | None = None
+    chosen: events.PolicySwitched | None = None
     epochs: dict[str, dict[int, Mean]] = field(default_factory=dict)
     """By job and number of workers: of an epoch, from boundary to boundary."""
     profiled: dict[str, events.JobProfiled] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Stopwatch:
     _fewer_s: float | None = None
 
     def __post_init__(self) -> None:
-        measures = {
+        measures: dict[type, Callable[[Any], None]] = {
             events.PolicySwitched: self._switched,
             events.JobSubmitted: self._submitted,
             events.GrantTaken: self._taken,
@@ -144,8 +144,8 @@ class Stopwatch:
             events.ReplicasObserved: self._observed,
         }
         for row in self.rows:
-            if type(row.event) in measures:
-                measures[type(row.event)](row.event)  # type: ignore[operator]
+            if (measure := measures.get(type(row.event))) is not None:
+                measure(row.event)
             elif isinstance(row.event, _OUTSIDE):
                 self.outside.append(row.event)
             self.history.take(row.event, row.actions)
@@ -175,7 +175,7 @@ class Stopwatch:
             elif isinstance(action, ScaleReplicas) and action.replicas < self._replicas:
                 self._fewer_s = event.at_s
 
-    def _switched(self, event: PolicySwitched) -> None:
+    def _switched(self, event: events.PolicySwitched) -> None:
         if self.chosen is None and not self.history.jobs:
             self.chosen = event
         else:
