@@ -101,7 +101,7 @@ class WorkerGroups:
         """
         due = [training for training in self._reports.take_due(now_s) if self._trains(training)]
         for training in due:
-            if not self._leaves(training) and self._reports.allow(training, now_s):
+            if not self._leaves(training) and self._reports.may_report(training, now_s):
                 epochs = training.whole(now_s)
                 if epochs > training.progress.reported:
                     self._finish_epochs(training, epochs, now_s)
@@ -237,7 +237,7 @@ class WorkerGroups:
         if job.offer is None or in_place is None or not grants.someone_stays(job):
             training.joiners = {}
         else:
-            training.expect(job.offer.servers, now_s + in_place.warm_s)
+            training.expect_joiners(job.offer.servers, now_s + in_place.warm_s)
 
     def _be_warm(self, training: Training, offer: Grant, now_s: float) -> None:
         if not self._is_offered(offer):

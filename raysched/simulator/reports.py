@@ -38,6 +38,6 @@ class Reports:
                 due.append(training)
         return sorted(due, key=attrgetter("number"))
 
-    def allow(self, training: Training, now_s: float) -> bool:
+    def may_report(self, training: Training, now_s: float) -> bool:
         """Whether its last report is long enough ago."""
         return now_s - training.reported_s >= self._every_s

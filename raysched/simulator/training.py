@@ -55,6 +55,9 @@ class Training:
     epoch_s: float = field(init=False)  # seconds that an epoch takes on these workers
     end: int = 0  # the entry of its end on the agenda
 
+    def __post_init__(self) -> None:
+        self.stand_on(self.grant)
+
     @property
     def job(self) -> str:
         """Its id."""
@@ -64,9 +67,6 @@ class Training:
     def epochs(self) -> int:
         """Epochs of the whole job."""
         return self.progress.arrival.spec.epochs
-
-    def __post_init__(self) -> None:
-        self.stand_on(self.grant)
 
     def stand_on(self, grant: Grant) -> None:
         """Train by this grant, on as many workers, maybe with another batch."""
@@ -86,7 +86,7 @@ class Training:
         if not self.progress.arrival.spec.checkpoints:
             self.progress.done, self.progress.reported = 0.0, 0
 
-    def expect(self, servers: Mapping[str, int], warm_s: float) -> None:
+    def expect_joiners(self, servers: Mapping[str, int], warm_s: float) -> None:
         """Those who join for an offer of workers by server; any who is new is warm by then. Whoever
         was to join for another one, and is not in it, goes."""
         standing = self.grant.servers
