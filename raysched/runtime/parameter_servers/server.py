@@ -45,10 +45,10 @@ class ParameterServer:
     def push(
         self, loaded: int, gradient: Numbers, settings: Sequence[Mapping[str, Any]] | None
     ) -> Numbers | None:
-        """Step with a worker's gradient of the held range; the parameters after that.
+        """Step with a worker's gradient of the held range; the parameters after that. None where
+        the gradient was of parameters before the last loading: it is dropped.
 
-        `settings` of the optimizer's groups, where the worker's are others than before. None: the
-        gradient was of parameters before the last loading, and is dropped.
+        `settings`: of the optimizer's groups, where the worker's are others than at its last step.
         """
         import torch
 
