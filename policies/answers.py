@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import repeat
 
 import numpy as np
 
 from policies.problem import Allocation, Ints, PlacementRule
-from policies.reason import LaterReason, Reason
+from policies.reason import Reason, Reasons
 
 
 class Answers(Mapping[str, Allocation]):
@@ -36,16 +35,26 @@ class Answers(Mapping[str, Allocation]):
         self.batch_size = np.zeros_like(workers) if batch_size is None else batch_size
         self.gpu_type = [None] * len(jobs) if gpu_type is None else gpu_type
         self.placement = placement
-        self.reasons: Sequence[Reason] = [
-            *map(LaterReason, repeat(tell, len(jobs)), range(len(jobs)))
-        ]
-        """[jobs] Why."""
+        self.reasons = Reasons(jobs, tell)
+        self._tell = tell
+
+    def of(self, jobs: Sequence[str]) -> Answers:
+        """Those to some of the jobs."""
+        rows = [self._rows[job] for job in jobs]
+        return Answers(
+            jobs,
+            self.workers[rows],
+            lambda row: self._tell(rows[row]),
+            self.placement,
+            batch_size=self.batch_size[rows],
+            gpu_type=[self.gpu_type[row] for row in rows],
+        )
 
     def allocation(self, row: int) -> Allocation:
-        """That of one job; why is yet to be told."""
+        """That of one job; its reason is that of all of them."""
         return Allocation(
             int(self.workers[row]),
-            self.reasons[row],
+            self.reasons,
             self.placement,
             batch_size=int(self.batch_size[row]) or None,
             gpu_type=self.gpu_type[row],
@@ -53,7 +62,7 @@ class Answers(Mapping[str, Allocation]):
 
     def __getitem__(self, job: str) -> Allocation:
         row = self._rows[job]
-        return replace(self.allocation(row), reason=self.reasons[row].told)
+        return replace(self.allocation(row), reason=self._tell(row))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.jobs)

@@ -8,9 +8,11 @@ loan first (§5.3). Jobs that mix types come last, on what is left (§6), on tra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
+from itertools import compress
 
 import numpy as np
 
@@ -26,7 +28,8 @@ class Base:
     workers: Ints  # [jobs, types] of the base demands: all zero for a job that does not run
     gpu_type: Ints  # [jobs] where a job runs or would start; -1: on several types, or on none
     free_gpus: Ints  # [types] C*, left for phase 2
-    waits: dict[int, Reason]
+    waits: Mapping[int, Callable[[], Reason]]
+    """By job: why it does not run."""
 
     @property
     def runs(self) -> Bools:
@@ -63,7 +66,7 @@ class _Floor:
     workers: Ints = field(init=False)  # [jobs, types]
     gpu_type: Ints = field(init=False)  # [jobs]
     started: int = 0
-    waits: dict[int, Reason] = field(default_factory=dict)
+    waits: dict[int, Callable[[], Reason]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         jobs, types = len(self.fleet.problem.jobs), len(self.fleet.types)
@@ -89,7 +92,8 @@ class _Floor:
         for row in np.flatnonzero((jobs.workers > 0) & ~self.workers.any(axis=1)).tolist():
             usable = self.fleet.may_use[row]
             self.gpu_type[row] = (*self.fleet.preferred[row], -1)[0]
-            self.waits[row] = because(
+            self.waits[row] = partial(
+                because,
                 "gives up its {workers} workers: of {capacity} GPUs left, {taken} go to the base "
                 "demands of other running jobs, it needs {needed}",
                 workers=int(jobs.workers[row]),
@@ -119,7 +123,8 @@ class _Floor:
             self.put(row, base)
             self.started += 1
             return
-        self.waits[row] = because(
+        self.waits[row] = partial(
+            because,
             "waits: needs {needed} GPUs of any types, {free} are left by the base demands of "
             "running jobs, of jobs that keep to one type and of shorter ones",
             needed=int(self.fleet.problem.jobs.base_gpus[row]),
@@ -168,6 +173,7 @@ class _Line:
 
     def __init__(self, floor: _Floor, rows: Ints) -> None:
         self.floor = floor
+        self.free: list[int] = floor.free.tolist()  # numpy is slow a number at a time
         self.need: list[int] = floor.fleet.problem.jobs.base_gpus.tolist()
         self.line: list[tuple[float, int, int]] = []  # seconds to go, job, type: soonest first
         self.largest: list[list[tuple[int, int]]] = [[] for _ in floor.fleet.types]  # -GPUs, job
@@ -185,19 +191,20 @@ class _Line:
             left_s, row, gpu_type = heappop(self.line)
             if floor.gpu_type[row] != gpu_type:
                 continue  # it aims elsewhere by now
-            if gpu_type < 0 or self.need[row] > floor.free[gpu_type]:
-                floor.waits[row] = self._waits(row, left_s)
+            if gpu_type < 0 or self.need[row] > self.free[gpu_type]:
+                floor.waits[row] = partial(self._waits, row, left_s, floor.started, self.free)
                 continue
             low = int(floor.fleet.problem.jobs.min_workers[row])
             floor.put(row, _on(floor.fleet, gpu_type, low))
             floor.started += 1
+            self.free = floor.free.tolist()
             self._aim_elsewhere(gpu_type)
 
     def _aim(self, row: int) -> None:
         """Aim a job at the first type with room; where there is none, leave it where it is."""
         floor = self.floor
         choices, need = floor.fleet.preferred[row], self.need[row]
-        fitting = [at for at in choices if need <= floor.free[at]]
+        fitting = [at for at in choices if need <= self.free[at]]
         if not fitting and floor.gpu_type[row] >= 0:
             return
         chosen = (*fitting, *choices, -1)[0]
@@ -209,14 +216,15 @@ class _Line:
     def _aim_elsewhere(self, gpu_type: int) -> None:
         """Those that no longer fit on a type aim at the next one."""
         floor, largest = self.floor, self.largest[gpu_type]
-        while largest and -largest[0][0] > floor.free[gpu_type]:
+        while largest and -largest[0][0] > self.free[gpu_type]:
             _, row = heappop(largest)
             if floor.gpu_type[row] == gpu_type and not floor.workers[row].any():
                 self._aim(row)
 
-    def _waits(self, row: int, left_s: float) -> Reason:
+    def _waits(self, row: int, left_s: float, started: int, free: Sequence[int]) -> Reason:
+        """Why a job waits before which so many started, and so many GPUs of each type were left."""
         fleet = self.floor.fleet
-        usable = fleet.may_use[row]
+        usable = fleet.may_use[row].tolist()
         asked = fleet.problem.jobs.gpu_type[row]
         if asked:
             needs, where = "{needed} {gpu_type} GPUs", "{free} are left"
@@ -228,8 +236,8 @@ class _Line:
             f"waits: needs {needs}, {where} by the base demands of running jobs "
             "and of {started} shorter ones; {left_s:.0f} s to go at its minimum",
             needed=self.need[row],
-            free=int(self.floor.free[usable].max(initial=0)),
-            started=self.floor.started,
+            free=max(compress(free, usable), default=0),
+            started=started,
             left_s=left_s,
             **({"gpu_type": asked} if asked else {}),
         )

@@ -99,17 +99,14 @@ class Fleet:
     @cached_property
     def preferred(self) -> list[tuple[int, ...]]:
         """[jobs] The types that a job may stand on, best first."""
-        jobs = self.problem.jobs
-        orders = {
-            (elastic, asked): tuple(at for at in order if asked in ("", self.types[at].name))
-            for elastic, order in ((False, self.training_first), (True, self.elastic_first))
-            for asked in set(jobs.gpu_type)
+        may_use = map(tuple, self.may_use.tolist())
+        wishes = list(zip(self.problem.jobs.elastic.tolist(), may_use, strict=True))
+        orders = {False: self.training_first, True: self.elastic_first}
+        chosen = {
+            (elastic, may): tuple(at for at in orders[elastic] if may[at])
+            for elastic, may in set(wishes)
         }
-        wishes = zip(jobs.elastic.tolist(), jobs.gpu_type, self._fits.tolist(), strict=True)
-        return [
-            tuple(at for at in orders[elastic, asked] if fits[at])
-            for elastic, asked, fits in wishes
-        ]
+        return [chosen[wish] for wish in wishes]
 
     @cached_property
     def may_use(self) -> Bools:

@@ -38,6 +38,8 @@ def speeds(jobs: Jobs, tuned: bool, memory_gib: float) -> Speeds:
         epoch_s = np.where(np.repeat(fits, width[job]), curves.epoch_s, np.inf)
         best = best_batches(replace(jobs, curves=replace(curves, epoch_s=epoch_s)))
         return Speeds(*best, fitting > 0)
+    if len(curves.batch_size) == len(jobs):  # each has one: its curve is all there is
+        return Speeds(curves.epoch_s, np.repeat(curves.batch_size, width), fitting > 0)
     own = (curve_start(jobs) - curves.offset[:-1]) // width
     row = np.minimum(own, np.maximum(fitting - 1, 0))
     sizes = np.concatenate(([0], np.cumsum(width)))

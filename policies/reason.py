@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,40 +27,26 @@ class Reason:
     def __str__(self) -> str:
         return self.template.format(**self.numbers)
 
-    @property
-    def told(self) -> Reason:
-        """The same with nothing left to be read later."""
+    def of(self, job: str) -> Reason:
+        """What it says of a job: this, where it does not stand for those of many."""
         return self
 
 
-class LaterReason(Reason):
-    """One that is put together where it is read: of the thousands that are given, few are.
+class Reasons(Reason):
+    """Those of many jobs in one: of the thousands that are given few are read, and put together
+    then. It has no words of its own, and holds on to whatever `tell` needs."""
 
-    It holds on to whatever `tell` needs; what is to be kept for long is `told`.
-    """
+    __slots__ = ("_jobs", "_tell")
+    __setattr__ = object.__setattr__  # a frozen dataclass has none
 
-    __slots__ = ("_row", "_tell")
-    __setattr__ = object.__setattr__  # quicker than what a frozen dataclass has
-
-    def __init__(self, tell: Callable[[int], Reason], row: int) -> None:
+    def __init__(self, jobs: Sequence[str], tell: Callable[[int], Reason]) -> None:
         """`tell` makes the reason of a job, given its row."""
+        self._jobs = jobs
         self._tell = tell
-        self._row = row
 
-    @property
-    def told(self) -> Reason:
-        """The reason itself."""
-        return self._tell(self._row)
-
-    @property
-    def template(self) -> str:
-        """As that of the reason."""
-        return self.told.template
-
-    @property
-    def numbers(self) -> Mapping[str, Number]:
-        """As those of the reason."""
-        return self.told.numbers
+    def of(self, job: str) -> Reason:
+        """That of one of the jobs. Raises `ValueError` where it is none of them."""
+        return self._tell(self._jobs.index(job))
 
 
 def because(template: str, **numbers: Number | np.generic) -> Reason:

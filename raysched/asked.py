@@ -53,16 +53,17 @@ class Asked:
 
     @classmethod
     def _of_answers(cls, live: Mapping[str, Job], answers: Answers) -> Asked:
-        known = [live.get(job) for job in answers.jobs]
-        rows = [row for row, job in enumerate(known) if job is not None and not job.inherited]
-        whole = len(rows) == len(known)
+        jobs = [live[job] for job in answers.jobs if job in live]
+        if len(jobs) < len(answers.jobs) or any(job.inherited for job in jobs):
+            answers = answers.of([job.id for job in jobs if not job.inherited])
+            jobs = [live[job] for job in answers.jobs]
         return cls(
-            jobs=[job for job in known if job is not None and not job.inherited],
-            workers=answers.workers if whole else answers.workers[rows],
-            batch_size=answers.batch_size if whole else answers.batch_size[rows],
-            gpu_type=answers.gpu_type if whole else [answers.gpu_type[row] for row in rows],
-            sought=np.full(len(rows), answers.placement is _BUDDY),
-            reasons=answers.reasons if whole else [answers.reasons[row] for row in rows],
+            jobs=jobs,
+            workers=answers.workers,
+            batch_size=answers.batch_size,
+            gpu_type=answers.gpu_type,
+            sought=np.full(len(jobs), answers.placement is _BUDDY),
+            reasons=[answers.reasons] * len(jobs),
             promises={},
-            allocation=lambda row: answers.allocation(rows[row]),
+            allocation=answers.allocation,
         )

@@ -114,7 +114,8 @@ class JobColumns:
 
     def touch(self, jobs: Iterable[str]) -> None:
         """Note that these jobs changed."""
-        self._touched.update(dict.fromkeys(jobs))
+        for job in jobs:
+            self._touched[job] = None
 
     def jobs(self, state: State) -> Jobs:
         """All live jobs as columns: copies, safe to hand to another thread."""

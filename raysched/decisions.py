@@ -184,11 +184,11 @@ def _keeps_promise(state: State, job: Job) -> Reason:
 
 
 def _note_promises(asked: Asked) -> None:
-    for row, job in enumerate(asked.jobs):
-        if row in asked.promises:
-            job.promise, job.promise_over = asked.promises[row], ""
-        elif job.promise is not None:
-            promises.drop(job, asked.reasons[row])
+    for row, promise in asked.promises.items():
+        asked.jobs[row].promise, asked.jobs[row].promise_over = promise, ""
+    for row in [row for row, job in enumerate(asked.jobs) if job.promise is not None]:
+        if row not in asked.promises:
+            promises.drop(asked.jobs[row], asked.reasons[row])
 
 
 def _wanted(state: State, job: Job, allocation: Allocation) -> Wanted:

@@ -451,10 +451,11 @@ class Engine:
             kept.touch(jobs)
 
     def _touch_what_changed(self, event: Event, actions: list[Action]) -> None:
-        changed = [a.job for a in actions if isinstance(a, ReleaseGrant)]
-        changed += [a.grant.job for a in actions if isinstance(a, Offer)]
         own: str | None = getattr(event, "job", None)
-        touched = changed if own is None else [own, *changed]
+        touched = [] if own is None else [own]
+        if actions:
+            touched += [a.job for a in actions if isinstance(a, ReleaseGrant)]
+            touched += [a.grant.job for a in actions if isinstance(a, Offer)]
         self._columns.touch(touched)
         if type(event) is not events.EpochFinished or not self._trains_on(event.job):
             self._standing.touch(touched)

@@ -50,7 +50,7 @@ def set_batch_size(state: State, job: Job, batch_size: int | None, reason: Reaso
         job.offer = replace(job.offer, batch_size=batch_size)
     if job.running is None:
         return []
-    return [SetBatchSize(job.id, batch_size, reason.told)]
+    return [SetBatchSize(job.id, batch_size, reason.of(job.id))]
 
 
 def set_parameter_servers(job: Job, allocation: Allocation) -> None:
@@ -236,7 +236,7 @@ def _offer(
     else:
         change = "move" if job.offer.workers == job.running.workers else "resize"
     actions = [] if older is None else _give_up(state, job, older, job.held)
-    return [*actions, Offer(change, job.offer, job.reason.told)]
+    return [*actions, Offer(change, job.offer, job.why)]
 
 
 def _offer_what_remains(state: State, job: Job) -> list[Action]:

@@ -36,7 +36,7 @@ class Stretch:
         return sum(self.servers.values())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Epoch:
     """An epoch that was run to its boundary."""
 
@@ -261,10 +261,11 @@ class History:
         if job.stretches:
             stretch = job.stretches[-1]
             last = job.epochs[-1] if job.epochs else None
-            if last and last.epoch_s == event.epoch_s and last.at_s > stretch.from_s:
-                job.epochs.pop()
             stretch.to_s = event.at_s
-            job.epochs.append(Epoch(event.at_s, event.epoch, stretch.workers, event.epoch_s))
+            if last and last.epoch_s == event.epoch_s and last.at_s > stretch.from_s:
+                last.at_s, last.epoch = event.at_s, event.epoch
+            else:
+                job.epochs.append(Epoch(event.at_s, event.epoch, stretch.workers, event.epoch_s))
             job.counted.take(event.epoch)
         job.safe_part = 0
         self._cut_short.discard((event.job, event.grant))

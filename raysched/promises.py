@@ -77,7 +77,7 @@ def break_all(state: State) -> None:
 
 def drop(job: Job, why: Reason) -> None:
     """A promise does not hold any more; why is kept for whoever asks."""
-    job.promise, job.inherited, job.promise_over = None, False, str(why)
+    job.promise, job.inherited, job.promise_over = None, False, str(why.of(job.id))
 
 
 def unkeepable(jobs: Sequence[Job], gpus: int, now_s: float) -> Sequence[Job]:

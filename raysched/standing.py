@@ -49,7 +49,8 @@ class Standing:
 
     def touch(self, jobs: Iterable[str]) -> None:
         """Note that these jobs changed."""
-        self._touched.update(dict.fromkeys(jobs))
+        for job in jobs:
+            self._touched[job] = None
 
     def refresh(self, state: State, servers: Servers) -> None:
         """Take in what changed; all of it where the servers are others now."""
@@ -76,7 +77,7 @@ class Standing:
         workers beyond the minimum; by exact servers, and so by subtrees, anyone may be.
         """
         stands = [self._of[job.id] for job in asked.jobs]
-        rows = np.array([stand.row for stand in stands], dtype=np.int64)
+        rows = [stand.row for stand in stands]
         waits = asked.workers == 0
         keeps: Bools = (self._settled[rows] == asked.workers) & (waits | ~asked.sought)
         keeps &= (asked.batch_size == 0) | (asked.batch_size == self._batch_size[rows])

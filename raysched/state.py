@@ -86,6 +86,11 @@ class Job:
     ended_s: float | None = None
 
     @property
+    def why(self) -> Reason:
+        """The reason, put together where it was left for later."""
+        return self.reason.of(self.id)
+
+    @property
     def alive(self) -> bool:
         """Whether the job still runs or waits."""
         return self.phase != "ended"
@@ -224,7 +229,7 @@ class State:
 
     def retire(self, job: Job) -> None:
         """A live job is over. The oldest one that ended is forgotten where there are many."""
-        job.reason = job.reason.told
+        job.reason = job.why  # and holds on to no others'
         self.ended[job.id] = self.live.pop(job.id)
         if len(self.ended) > KEPT_ENDED:
             del self.ended[next(iter(self.ended))]

@@ -40,7 +40,7 @@ def job_view(job: Job, now_s: float) -> dict[str, Any]:
         "epochs": job.spec.epochs,
         "epochs_repeated": round(job.epochs_repeated, 2),
         "age_s": (job.ended_s if job.ended_s is not None else now_s) - job.submitted_s,
-        "reason": str(job.reason),
+        "reason": str(job.why),
         "error": job.error,
     }
 
@@ -56,7 +56,7 @@ def explain(state: State, job: Job, now_s: float) -> dict[str, Any]:
     measured = job.times.get(job.batch_size)
     return {
         **job_view(job, now_s),
-        "reason_numbers": dict(job.reason.numbers),
+        "reason_numbers": dict(job.why.numbers),
         "promise": _promise(job),
         "promise_over": job.promise_over,
         "policy": state.policy.name,

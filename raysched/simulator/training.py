@@ -53,9 +53,13 @@ class Training:
     joiners: dict[tuple[str, int], float] = field(default_factory=dict)
     """By server and number there: when a worker that an offer adds is warm."""
     epoch_s: float = field(init=False)  # seconds that an epoch takes on these workers
+    lasts: float = field(init=False)
+    """Epochs after which it is over: all of them, or those until its code raises."""
     end: int = 0  # the entry of its end on the agenda
 
     def __post_init__(self) -> None:
+        fails = self.progress.arrival.fails_epochs
+        self.lasts = min(math.inf if fails is None else fails, float(self.epochs))
         self.stand_on(self.grant)
 
     @property
@@ -105,12 +109,6 @@ class Training:
     def fails(self) -> bool:
         """Whether its code will raise."""
         return self.progress.arrival.fails_epochs is not None
-
-    @property
-    def lasts(self) -> float:
-        """Epochs after which it is over: all of them, or those until its code raises."""
-        fails = self.progress.arrival.fails_epochs
-        return float(self.epochs) if fails is None else min(fails, float(self.epochs))
 
     @property
     def ends_s(self) -> float:

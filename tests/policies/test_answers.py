@@ -53,9 +53,15 @@ def test_they_read_like_allocations(answers):
 def test_a_reason_is_made_when_it_is_read(answers, tell):
     assert answers.allocation(3).workers == 2
     assert tell.asked == []
-    assert str(answers.reasons[3]) == "of row 3"
-    assert answers.allocation(1).reason.numbers == {"row": 1}
-    assert set(tell.asked) == {1, 3}
+    assert str(answers.reasons.of("d")) == "of row 3"
+    assert answers.allocation(1).reason.of("b").numbers == {"row": 1}
+    assert tell.asked == [3, 1]
+
+
+def test_those_to_some_of_the_jobs_say_the_same_of_them(answers):
+    some = answers.of(["b", "c"])
+    assert dict(some) == {job: answers[job] for job in ("b", "c")}
+    assert some.reasons.of("c") == answers["c"].reason
 
 
 def test_the_journal_has_them_as_if_each_had_been_written_out(answers):
@@ -66,7 +72,14 @@ def test_the_journal_has_them_as_if_each_had_been_written_out(answers):
 
 def test_what_is_kept_of_an_ended_job_does_not_hold_on_to_the_answers(answers):
     state = State()
-    state.live["a"] = job = Job("a", spec(), 0.0, reason=answers.reasons[0])
-    assert codec.state_from_json(codec.state_to_json(state)).live["a"].reason == job.reason.told
+    state.live["a"] = job = Job("a", spec(), 0.0, reason=answers.reasons)
     state.retire(job)
-    assert type(job.reason) is Reason
+    assert job.reason == because("of row {row}", row=0)
+
+
+def test_a_snapshot_has_the_reason_of_each_job(answers):
+    state = State()
+    for job in answers:
+        state.live[job] = Job(job, spec(), 0.0, reason=answers.reasons)
+    kept = codec.state_from_json(codec.state_to_json(state))
+    assert [kept.live[job].reason for job in answers] == [answers[job].reason for job in answers]
