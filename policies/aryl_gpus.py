@@ -99,14 +99,15 @@ class Fleet:
     @cached_property
     def preferred(self) -> list[tuple[int, ...]]:
         """[jobs] The types that a job may stand on, best first."""
-        may_use = map(tuple, self.may_use.tolist())
-        wishes = list(zip(self.problem.jobs.elastic.tolist(), may_use, strict=True))
-        orders = {False: self.training_first, True: self.elastic_first}
-        chosen = {
-            (elastic, may): tuple(at for at in orders[elastic] if may[at])
-            for elastic, may in set(wishes)
-        }
-        return [chosen[wish] for wish in wishes]
+        elastic, types = self.problem.jobs.elastic, np.arange(len(self.types))
+        kind = (2 * elastic - 1) * (1 + self.may_use @ 2**types)  # numbers are quick to look up
+        _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
+        orders = [self.elastic_first if elastic[row] else self.training_first for row in first]
+        chosen = [
+            tuple(at for at in order if self.may_use[row, at])
+            for row, order in zip(first, orders, strict=True)
+        ]
+        return [chosen[each] for each in kind.tolist()]
 
     @cached_property
     def may_use(self) -> Bools:
