@@ -133,10 +133,11 @@ class _Floor:
 
     def _place(self, job: str) -> bool:
         """Find a job its subtree, moving smaller jobs where none is idle; whether all have one."""
-        self.owner[self.owner == len(self.jobs) + self.number[job]] = _IDLE
+        if job in self.home:
+            self.owner[self.owner == len(self.jobs) + self.number[job]] = _IDLE
         size = self.sizes[job]
         gpus = (self._block if size <= self.tree.gpus_per_server else self._servers)(job)
-        owners = np.unique(self.owner[gpus])
+        owners = sorted(set(self.owner[gpus].tolist()))
         evicted = [self.jobs[number] for number in owners if 0 <= number < len(self.jobs)]
         for other in evicted:
             self.home[other] = self.gpus.pop(other)
