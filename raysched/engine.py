@@ -120,7 +120,8 @@ class Engine:
     def handle(self, event: Event) -> list[Action]:
         """Take in one event; what has to be done now, in order."""
         state = self.state
-        state.now_s = max(state.now_s, event.at_s)
+        if event.at_s > state.now_s:
+            state.now_s = event.at_s
         state.events += 1
         actions = self._handlers[type(event)](event)
         if self._may_settle(event):
@@ -462,7 +463,7 @@ class Engine:
 
     def _asks(self) -> list[Action]:
         state, actions = self.state, list[Action]()
-        if state.reconciling:
+        if state.reconciling or not (state.policy.due or state.loaning.due):
             return actions
         if (asked := triggers.ask(state, state.policy)) is not None:
             actions.append(AskPolicy(*asked))

@@ -61,7 +61,8 @@ class EpochCount:
 
     def take(self, epoch: int) -> None:
         """One was reported."""
-        self.last = max(self.last, epoch)
+        if epoch > self.last:
+            self.last = epoch
         at, bit = epoch >> 3, 1 << (epoch & 7)
         if at >= len(self._seen):
             self._seen.extend(bytes(at + 1 - len(self._seen)))
@@ -204,9 +205,11 @@ class History:
     def take(self, event: Event, actions: list[Action]) -> None:
         """Take in the next event, with the actions that followed from it."""
         self.events += 1
-        self.end_s = max(self.end_s, event.at_s)
-        if type(event) in self._take_in:
-            self._take_in[type(event)](event)
+        if event.at_s > self.end_s:
+            self.end_s = event.at_s
+        take_in = self._take_in.get(type(event))
+        if take_in is not None:
+            take_in(event)
         for action in actions:
             if isinstance(action, Offer):
                 self._offers[action.grant.job] = action
