@@ -24,9 +24,11 @@ _TABLE = types.int64[:, ::1]
 
 @dataclass(frozen=True, slots=True)
 class Genome:
-    """What a candidate may be: for each job 0 workers, or from `least` to `most`."""
+    """What a candidate may be: for each job 0 workers, or from `least` to `most`, and no fewer than
+    it `keeps`."""
 
     present: Ints  # [jobs] workers now
+    keeps: Ints  # [jobs] `least` for those that may not be paused; else 0
     least: Ints  # [jobs]
     most: Ints  # [jobs]
     gpus: Ints  # [jobs] of one worker
@@ -36,7 +38,13 @@ class Genome:
     def repaired(self, candidates: Ints) -> Ints:
         """[candidates, jobs] Cut to the capacity, job by job in turn."""
         repaired: Ints = _repair(
-            candidates, self.turn, self.least, self.most, self.gpus, self.capacity_gpus
+            candidates,
+            self.turn,
+            self.keeps,
+            self.least,
+            self.most,
+            self.gpus,
+            self.capacity_gpus,
         )
         return repaired
 
@@ -79,20 +87,21 @@ def _mutated(genome: Genome, candidates: Ints, rng: np.random.Generator) -> Ints
 
 
 @njit(
-    types.int64[:, ::1](_TABLE, _INTS, _INTS, _INTS, _INTS, types.int64),
+    types.int64[:, ::1](_TABLE, _INTS, _INTS, _INTS, _INTS, _INTS, types.int64),
     cache=True,
 )
-def _repair(candidates, turn, least, most, gpus, capacity):  # type: ignore[no-untyped-def]
+def _repair(candidates, turn, keeps, least, most, gpus, capacity):  # type: ignore[no-untyped-def]
     """See `Genome.repaired`."""
     repaired = np.zeros_like(candidates)
+    spare = capacity - (keeps * gpus).sum()
     for c in range(len(candidates)):
-        left = capacity
+        left = spare
         for j in turn:
-            wanted = candidates[c, j]
+            wanted = max(candidates[c, j], keeps[j])
             if 0 < wanted < least[j]:
                 wanted = least[j]
-            wanted = min(wanted, most[j], left // gpus[j])
+            wanted = min(wanted, most[j], keeps[j] + left // gpus[j])
             if wanted >= least[j]:
                 repaired[c, j] = wanted
-                left -= wanted * gpus[j]
+                left -= (wanted - keeps[j]) * gpus[j]
     return repaired

@@ -24,6 +24,7 @@ from policies.problem import (
 from policies.reason import Reason
 from policies.scaling import Scaling, scaling
 from policies.sentences import change
+from policies.standing import kept
 
 VERSION = 1  # of the memory
 
@@ -61,6 +62,9 @@ class Pollux:
     """Of the search; 004 §7.4 sets 250 where there are more than 3,500 GPUs."""
     population: int = 100
     """Candidates that live from one generation to the next."""
+    pauses: bool = True
+    """Whether a job that runs may be paused for others. Not in 004, where a job keeps its base
+    demand (§5.2) and schemes were modified to conform with that (§7.1)."""
 
     name: ClassVar[str] = "pollux"
     source: ClassVar[str] = "004 §7.1 (Pollux)"
@@ -89,6 +93,7 @@ class Pollux:
         speedups = _Speedups.of(problem, rates, past)
         genome = Genome(
             present=jobs.workers,
+            keeps=self._keeps(jobs, gpus),
             least=jobs.min_workers,
             most=np.clip(2 * past.most_workers, jobs.min_workers, jobs.max_workers),
             gpus=jobs.gpus_per_worker,
@@ -101,6 +106,11 @@ class Pollux:
             objective=float(speedups.mean(workers)),
         )
         return decision, past.after(jobs, workers)
+
+    def _keeps(self, jobs: Jobs, gpus: int) -> Ints:
+        """[jobs] The workers that none of the others may have."""
+        stays = kept(jobs, jobs.base_gpus, gpus) & (not self.pauses)
+        return np.where(stays, jobs.min_workers, 0)
 
 
 @dataclass(frozen=True, slots=True)

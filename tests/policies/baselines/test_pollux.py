@@ -52,6 +52,26 @@ def test_no_jobs_and_no_gpus():
     assert sizes(decided(Pollux(), problem([job("a", running=1)], []))) == {"a": 0}
 
 
+def test_a_job_that_runs_keeps_its_minimum_where_none_is_paused():
+    """Two of eight GPUs each for four that run and can use just these, and one that waits for
+    eight: it would be the best to run alone, and has to wait."""
+    jobs = [job(f"r{n}", (2, 2), running=2) for n in range(4)] + [job("w", (8, 8))]
+    case = problem(jobs, [training(8)])
+    kept = decided(Pollux(pauses=False), case)
+    assert sizes(kept) == {**{f"r{n}": 2 for n in range(4)}, "w": 0}
+
+
+@given(problems())
+@settings(max_examples=30)
+def test_no_other_job_has_what_running_jobs_keep(case):
+    policy = Pollux(generations=3, population=8, pauses=False)
+    decision = decided(policy, case)
+    jobs, total = case.jobs, case.servers.total_gpus
+    runs = jobs.workers > 0
+    if (jobs.base_gpus[runs]).sum() <= total:
+        assert all(decision.allocations[jobs.ids[row]].workers for row in np.flatnonzero(runs))
+
+
 def running(name, size, epoch_s, **rest):
     return job(name, (1, len(epoch_s)), epoch_s=epoch_s, running=size, **rest)
 

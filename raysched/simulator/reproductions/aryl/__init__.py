@@ -17,9 +17,11 @@ def _with_scale(experiment: Experiment) -> Experiment:
 
     def report(results: Results) -> Report:
         found = experiment.report(results)
-        (scale,) = results.parameters("scale")
-        part = "full scale" if scale == WHOLE else f"1/{1 / scale:.0f} of jobs and servers"
-        return replace(found, why=f"At {part}. {found.why}".strip())
+        parts = " and ".join(
+            "full scale" if scale == WHOLE else f"1/{1 / scale:.0f} of jobs and servers"
+            for scale in results.parameters("scale")
+        )
+        return replace(found, why=f"At {parts}. {found.why}".strip())
 
     return replace(experiment, report=report)
 

@@ -9,6 +9,16 @@ from raysched.simulator.reproductions.aryl.runs import Scheme
 from raysched.simulator.reproductions.experiment import Claim, Results, Row
 
 
+def at(scale: float, scheme: Scheme) -> Scheme:
+    """The runs of a scheme at one of several scales."""
+    return {**scheme, "scale": scale}
+
+
+def all_at(scale: float, schemes: Mapping[str, Scheme]) -> dict[str, Scheme]:
+    """The runs of schemes at one of several scales."""
+    return {name: at(scale, scheme) for name, scheme in schemes.items()}
+
+
 def average(results: Results, metric: str, scheme: Scheme) -> float:
     """Over seeds."""
     return mean(results.values(metric, **scheme))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from policies.problem import Floats
-from raysched.simulator.reproductions.aryl.compared import falls, least, ratio, row
+from raysched.simulator.reproductions.aryl.compared import all_at, at, falls, least, ratio, row
 from raysched.simulator.reproductions.aryl.measures import SHOWN_HOURS
 from raysched.simulator.reproductions.aryl.runs import (
     ADVANCED,
     BASELINE,
     BASIC,
+    BESIDE_POLLUX,
     FIXED,
     IDEAL,
     LOANING,
@@ -37,6 +38,7 @@ from raysched.simulator.reproductions.experiment import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_TUNED = "Aryl+TunedJobs"
 SCENARIOS: dict[str, Scheme] = {
     "Baseline": BASELINE,
     "Basic": BASIC,
@@ -53,8 +55,13 @@ SCHEDULERS: dict[str, Scheme] = {
     "AFS": scheme("afs"),
     "Pollux": scheme("pollux", tuned=True),
     "Aryl": SCALING,
-    "Aryl+TunedJobs": scheme("aryl", tuned=True),
+    _TUNED: scheme("aryl", tuned=True),
 }
+BESIDE: dict[str, Scheme] = {
+    "Baseline": BASELINE,
+    **{name: SCHEDULERS[name] for name in ("Aryl", _TUNED)},
+}
+"""What is run again at the scale of Pollux."""
 ORDER_ALONE = scheme("aryl", **FIXED)
 """Neither loaning nor scaling: shortest job first is what is left."""
 
@@ -94,9 +101,14 @@ _GAINS = (
 
 
 def table5(results: Results) -> Report:
-    """Every row of the table, and before it what Baseline has over Aryl."""
+    """Every row of the table, before it what Baseline has over Aryl, and after it the schemes that
+    are run again beside Pollux."""
+    whole, beside = _scales(results)
     gains = {
-        name: [ratio(results, f"{metric}_s_mean", BASELINE, each) for metric in ("queuing", "jct")]
+        name: [
+            ratio(results, f"{metric}_s_mean", at(whole, BASELINE), at(whole, each))
+            for metric in ("queuing", "jct")
+        ]
         for name, each, *_ in _GAINS
     }
     rows = [
@@ -105,12 +117,25 @@ def table5(results: Results) -> Report:
         for what, printed, gain in zip(("queuing", "JCT"), paper, gains[name], strict=True)
     ]
     for name, each in _NAMED.items():
+        scale = beside if each["policy"] == "pollux" else whole
         for (what, metric, unit), printed in zip(_METRICS, _PRINTED[name], strict=True):
             if printed:
                 told = f"{printed} {unit}"
-                rows.append(row(results, f"{name}: {what}", told, metric, each, unit))
+                rows.append(row(results, f"{name}: {what}", told, metric, at(scale, each), unit))
+    if beside != whole:
+        rows += [
+            row(results, f"beside Pollux, {name}: {what}", "", metric, at(beside, each), unit)
+            for name, each in BESIDE.items()
+            for what, metric, unit in _METRICS[:3]
+        ]
     queuing, jct = (mean(gain) for gain in gains["Basic"])
     return Report(tuple(rows), (*_in_range(queuing, jct), *_orderings(results)), _WHY)
+
+
+def _scales(results: Results) -> tuple[float, float]:
+    """That of all schemes but Pollux, and that at which others are run beside it."""
+    scales = results.parameters("scale")
+    return scales[0], scales[-1]
 
 
 def _in_range(queuing: float, jct: float) -> tuple[Claim, Claim]:
@@ -121,25 +146,28 @@ def _in_range(queuing: float, jct: float) -> tuple[Claim, Claim]:
 
 
 def _orderings(results: Results) -> list[Claim]:
-    usable = {name: each for name, each in SCHEDULERS.items() if name != "Aryl+TunedJobs"}
-    tuned = {name: SCHEDULERS[name] for name in ("Aryl+TunedJobs", "Pollux", "Aryl")}
-    use = {name: SCENARIOS[name] for name in ("Ideal", "Basic", "Baseline")}
-    return [
-        falls(results, "queuing_s_mean", SCENARIOS, "queuing"),
-        falls(results, "jct_s_mean", SCENARIOS, "JCT"),
-        falls(results, "use_overall", use, "use of both pools"),
-        *(
-            claim
-            for metric in ("queuing_s_mean", "jct_s_mean", "preemption_ratio")
-            for claim in least(results, metric, "Aryl", RECLAIMS, "loaning")
-        ),
-        *(
-            claim
-            for metric in ("queuing_s_mean", "jct_s_mean")
-            for claim in least(results, metric, "Aryl", usable, "scaling")
-        ),
-        *least(results, "jct_s_mean", "Aryl+TunedJobs", tuned, "scaling"),
+    whole, beside = _scales(results)
+    scenarios, reclaims = all_at(whole, SCENARIOS), all_at(whole, RECLAIMS)
+    here, there = all_at(whole, SCHEDULERS), all_at(beside, SCHEDULERS)
+    use = {name: scenarios[name] for name in ("Ideal", "Basic", "Baseline")}
+    times = ("queuing_s_mean", "jct_s_mean")
+    compared = [
+        *((metric, "Aryl", reclaims, "loaning") for metric in (*times, "preemption_ratio")),
+        *((metric, "Aryl", _only(here, "Gandiva", "AFS", "Aryl"), "scaling") for metric in times),
+        *((metric, "Aryl", _only(there, "Pollux", "Aryl"), "scaling") for metric in times),
+        ("jct_s_mean", _TUNED, _only(there, "Pollux", _TUNED), "scaling"),
+        ("jct_s_mean", _TUNED, _only(here, "Aryl", _TUNED), "scaling"),
     ]
+    return [
+        falls(results, "queuing_s_mean", scenarios, "queuing"),
+        falls(results, "jct_s_mean", scenarios, "JCT"),
+        falls(results, "use_overall", use, "use of both pools"),
+        *(claim for each in compared for claim in least(results, *each)),
+    ]
+
+
+def _only(schemes: Mapping[str, Scheme], *names: str) -> dict[str, Scheme]:
+    return {name: schemes[name] for name in names}
 
 
 _WHY = """\
@@ -196,7 +224,12 @@ def _draw9(results: Results, figure: Figure) -> None:
 
 
 def _table5_runs(effort: Effort) -> Sequence[Run]:
-    return runs(effort, [*_NAMED.values(), ORDER_ALONE], scale=WHOLE, seeds=1)
+    whole = [each for each in _NAMED.values() if each["policy"] != "pollux"]
+    beside = [] if effort.quick else list(BESIDE.values())
+    return [
+        *runs(effort, [*whole, ORDER_ALONE], scale=WHOLE, seeds=1),
+        *runs(effort, [SCHEDULERS["Pollux"], *beside], scale=BESIDE_POLLUX),
+    ]
 
 
 def _fig9_runs(effort: Effort) -> Sequence[Run]:

@@ -45,11 +45,12 @@ def scheme(policy: str, reclaim: str = "", **other: Any) -> Scheme:
     return {"policy": policy, "reclaim": reclaim, **basic, **plain, **other}
 
 
-WHOLE, PART, QUICK = 1.0, 1 / 8, 1 / 64
-"""Scales: of Table 5, of other experiments, and of all of them when quick."""
+WHOLE, PART, BESIDE_POLLUX, QUICK = 1.0, 1 / 8, 1 / 16, 1 / 64
+"""Scales: of Table 5, of other experiments, of those with Pollux, which refuses to search for more
+jobs and GPUs than that, and of all of them when quick."""
 
 OTHERS: Mapping[str, Scheme] = {
-    "pollux": {"interval_s": None, "generations": 5, "population": 20},
+    "pollux": {"interval_s": None, "generations": 5, "population": 20, "pauses": False},
 }
 """Parameters of other policies. Pollux's own 100 generations of 100 would take a day."""
 

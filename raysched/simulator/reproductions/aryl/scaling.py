@@ -11,7 +11,7 @@ import numpy as np
 from raysched.simulator.reproductions.aryl.compared import average, ratio
 from raysched.simulator.reproductions.aryl.measures import PERCENTILES
 from raysched.simulator.reproductions.aryl.overall import SCHEDULERS
-from raysched.simulator.reproductions.aryl.runs import BASELINE, Scheme, runs
+from raysched.simulator.reproductions.aryl.runs import BASELINE, BESIDE_POLLUX, Scheme, runs
 from raysched.simulator.reproductions.experiment import (
     Claim,
     Effort,
@@ -161,12 +161,12 @@ whose gain was chosen, as no profile is printed."""
 
 
 def _percentile_runs(effort: Effort) -> Sequence[Run]:
-    return runs(effort, SHOWN.values())
+    return runs(effort, SHOWN.values(), scale=BESIDE_POLLUX)
 
 
 def _reduction_runs(effort: Effort) -> Sequence[Run]:
     grown = [each for share in SHARES for each in _with(share).values()]
-    return runs(effort, (BASELINE, *grown))
+    return runs(effort, (BASELINE, *grown), scale=BESIDE_POLLUX)
 
 
 FIG11 = Experiment(
