@@ -52,13 +52,11 @@ def test_no_jobs_and_no_gpus():
     assert sizes(decided(Pollux(), problem([job("a", running=1)], []))) == {"a": 0}
 
 
-def test_a_job_that_runs_keeps_its_minimum_where_none_is_paused():
-    """Two of eight GPUs each for four that run and can use just these, and one that waits for
-    eight: it would be the best to run alone, and has to wait."""
-    jobs = [job(f"r{n}", (2, 2), running=2) for n in range(4)] + [job("w", (8, 8))]
-    case = problem(jobs, [training(8)])
-    kept = decided(Pollux(pauses=False), case)
-    assert sizes(kept) == {**{f"r{n}": 2 for n in range(4)}, "w": 0}
+def test_a_job_that_runs_is_paused_for_others_unless_none_may_be():
+    waits = {f"w{n}": 0 for n in range(8)}
+    case = problem([job("a", (8, 8), running=8), *map(job, waits)], [training(8)])
+    assert sizes(decided(Pollux(), case)) == {"a": 0, **dict.fromkeys(waits, 1)}
+    assert sizes(decided(Pollux(pauses=False), case)) == {"a": 8, **waits}
 
 
 @given(problems())
