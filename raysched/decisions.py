@@ -16,13 +16,13 @@ from policies.problem import Allocation, Decision, Ints, Jobs, Problem, Servers
 from policies.reason import Reason, because
 from raysched import grants, promises, resizing
 from raysched.actions import Action, Reject
-from raysched.asked import Asked
 from raysched.columns import servers_of
 from raysched.placement import place
 from raysched.placement_problem import Placed, Rooms, Wanted
 from raysched.resizing import Changes
 from raysched.standing import Standing, workers_on
 from raysched.state import Job, State
+from raysched.wishes import Wishes
 
 
 def problem(
@@ -58,8 +58,8 @@ def apply(
             changed.append(job_id)
     standing.touch(changed)
     standing.refresh(state, servers)
-    asked = Asked.of(state.live, decision.allocations)
-    for job, placed, reason, shall in _placements(state, servers, standing, asked):
+    wishes = Wishes.of(state.live, decision.allocations)
+    for job, placed, reason, shall in _placements(state, servers, standing, wishes):
         before = dict(job.target), job.batch_size
         actions += grants.want(state, job, placed.servers, placed.shortfall or reason)
         if shall is not None:
@@ -67,7 +67,7 @@ def apply(
             grants.set_parameter_servers(job, shall)
         if (job.target, job.batch_size) != before:
             changed.append(job.id)
-    _note_promises(asked)
+    _note_promises(wishes)
     return actions, changed
 
 
@@ -88,7 +88,7 @@ def broken_promises(state: State) -> dict[str, str]:
 
 
 def _placements(
-    state: State, servers: Servers, standing: Standing, asked: Asked
+    state: State, servers: Servers, standing: Standing, wishes: Wishes
 ) -> list[tuple[Job, Placed, Reason, Allocation | None]]:
     """Workers on servers, and what the policy asked for: for jobs with a promise to keep, then for
     every job that it allocated and that has epochs left, but not for those that stay as they are.
@@ -100,7 +100,7 @@ def _placements(
         gpus = job.spec.gpus_per_worker
         free_gpus += gpus * workers_on(job.target, servers)
         free_gpus -= gpus * workers_on(held[job.id].servers, servers)
-    stay, changes = _sifted(standing, asked, not (free_gpus < 0).any())
+    stay, changes = _sifted(standing, wishes, not (free_gpus < 0).any())
     moved = resizing.worthwhile(state, changes)
     # Those that wait and go on waiting need no place: most of a long queue.
     wanted = [
@@ -120,14 +120,14 @@ def _placements(
     ]
 
 
-def _sifted(standing: Standing, asked: Asked, room: bool) -> tuple[Sequence[Job], Changes]:
+def _sifted(standing: Standing, wishes: Wishes, room: bool) -> tuple[Sequence[Job], Changes]:
     """Jobs that keep what they have, and learn why; and the others, if epochs are left to them."""
-    keeps = standing.keeps(asked, room)
+    keeps = standing.keeps(wishes, room)
     stays, moves = keeps.tolist(), np.flatnonzero(~keeps).tolist()
-    for job, reason in compress(zip(asked.jobs, asked.reasons, strict=True), stays):
+    for job, reason in compress(zip(wishes.jobs, wishes.reasons, strict=True), stays):
         job.reason = reason
-    moved = [(asked.jobs[row], asked.allocation(row)) for row in moves]
-    return [*compress(asked.jobs, stays)], [each for each in moved if not each[0].trained]
+    moved = [(wishes.jobs[row], wishes.allocation(row)) for row in moves]
+    return [*compress(wishes.jobs, stays)], [each for each in moved if not each[0].trained]
 
 
 def _place_promised(state: State, servers: Servers, jobs: Sequence[Job]) -> dict[str, Placed]:
@@ -183,12 +183,12 @@ def _keeps_promise(state: State, job: Job) -> Reason:
     )
 
 
-def _note_promises(asked: Asked) -> None:
-    for row, promise in asked.promises.items():
-        asked.jobs[row].promise, asked.jobs[row].promise_over = promise, ""
-    for row in [row for row, job in enumerate(asked.jobs) if job.promise is not None]:
-        if row not in asked.promises:
-            promises.drop(asked.jobs[row], asked.reasons[row])
+def _note_promises(wishes: Wishes) -> None:
+    for row, promise in wishes.promises.items():
+        wishes.jobs[row].promise, wishes.jobs[row].promise_over = promise, ""
+    for row in [row for row, job in enumerate(wishes.jobs) if job.promise is not None]:
+        if row not in wishes.promises:
+            promises.drop(wishes.jobs[row], wishes.reasons[row])
 
 
 def _wanted(state: State, job: Job, allocation: Allocation) -> Wanted:

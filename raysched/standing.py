@@ -14,8 +14,8 @@ from itertools import chain
 import numpy as np
 
 from policies.problem import Bools, Ints, Servers, Stands
-from raysched.asked import Asked
 from raysched.state import Job, State
+from raysched.wishes import Wishes
 
 UNSETTLED = -1
 
@@ -70,24 +70,24 @@ class Standing:
                 self._note(state, job, servers)
         self._touched.clear()
 
-    def keeps(self, asked: Asked, room: bool) -> Bools:
+    def keeps(self, wishes: Wishes, room: bool) -> Bools:
         """[jobs] Which keep what they have, or go on waiting, wherever the others are placed.
 
         `room`: no server is taken by more than it has. Then nobody is moved for another's base but
         workers beyond the minimum; by exact servers, and so by subtrees, anyone may be.
         """
-        stands = [self._of[job.id] for job in asked.jobs]
+        stands = [self._of[job.id] for job in wishes.jobs]
         rows = [stand.row for stand in stands]
-        waits = asked.workers == 0
-        keeps: Bools = (self._settled[rows] == asked.workers) & (waits | ~asked.sought)
-        keeps &= (asked.batch_size == 0) | (asked.batch_size == self._batch_size[rows])
-        if any(asked.gpu_type):
-            wishes = zip(asked.gpu_type, stands, strict=True)
-            keeps &= waits | [wish in (None, stand.gpu_type) for wish, stand in wishes]
-        undisturbed = room and not (asked.sought & ~keeps).any()
+        waits = wishes.workers == 0
+        keeps: Bools = (self._settled[rows] == wishes.workers) & (waits | ~wishes.sought)
+        keeps &= (wishes.batch_size == 0) | (wishes.batch_size == self._batch_size[rows])
+        if any(wishes.gpu_type):
+            types = zip(wishes.gpu_type, stands, strict=True)
+            keeps &= waits | [wish in (None, stand.gpu_type) for wish, stand in types]
+        undisturbed = room and not (wishes.sought & ~keeps).any()
         if undisturbed and keeps.all():
             return keeps
-        least = asked.workers == self._min_workers[rows]
+        least = wishes.workers == self._min_workers[rows]
         keeps &= waits | (undisturbed & least)
         return keeps
 

@@ -1,4 +1,4 @@
-"""What a policy answered for live jobs, as columns: most jobs stay as they are at most decisions,
+"""What a policy wishes for live jobs, as columns: most jobs stay as they are at most decisions,
 and which do is found for all of them at once."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BUDDY = PlacementRule.BUDDY  # looking an enumeration's member up takes longer 
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Wishes:
     """[jobs] Live jobs that are the policy's, in the order of submission, what each shall have and
     why; the whole of it by row from `allocation`."""
 
@@ -31,7 +31,7 @@ class Asked:
     allocation: Callable[[int], Allocation]
 
     @classmethod
-    def of(cls, live: Mapping[str, Job], allocations: Mapping[str, Allocation]) -> Asked:
+    def of(cls, live: Mapping[str, Job], allocations: Mapping[str, Allocation]) -> Wishes:
         """Of those that the policy answered for, the jobs that live and are its own."""
         if isinstance(allocations, Answers):
             return cls._of_answers(live, allocations)
@@ -52,7 +52,7 @@ class Asked:
         )
 
     @classmethod
-    def _of_answers(cls, live: Mapping[str, Job], answers: Answers) -> Asked:
+    def _of_answers(cls, live: Mapping[str, Job], answers: Answers) -> Wishes:
         jobs = [live[job] for job in answers.jobs if job in live]
         if len(jobs) < len(answers.jobs) or any(job.inherited for job in jobs):
             answers = answers.of([job.id for job in jobs if not job.inherited])
