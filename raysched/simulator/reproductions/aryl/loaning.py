@@ -140,8 +140,10 @@ def fig8(results: Results) -> Report:
 
 
 _WHY8 = """\
-A server of 8 T4 is worth two GPUs here and hosts one or two workers, so that there is little to
-tell ways of choosing apart; without scaling few jobs stand there at all (Fig. 7)."""
+Without scaling few jobs stand on loan (Fig. 7), and ways of choosing are closer than in print;
+with it these servers are full. A server of 8 T4 is worth two GPUs here and hosts one or two
+workers: in small parts of the cluster, where one or two are asked back at a time (`--quick`), there
+is little to choose."""
 
 
 def _draw8(results: Results, figure: Figure) -> None:
@@ -175,7 +177,7 @@ def table12(results: Results) -> Report:
 
 _WHY12 = """\
 The paper does not define Static, LSF and SSF; ours are readings. Without scaling few jobs stand
-on loan (Fig. 7), so that preemptions are few and alike."""
+on loan (Fig. 7), so that preemptions are few and nearly alike."""
 
 
 def _table7_runs(effort: Effort) -> Sequence[Run]:

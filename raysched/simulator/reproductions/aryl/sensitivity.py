@@ -92,7 +92,9 @@ def fig10(results: Results) -> Report:
 _TIMES = (("queuing", "queuing_s_mean"), ("JCT", "jct_s_mean"))
 _WHY10 = """\
 A large job of one to three workers loses a tenth of its speed at the most; one of four to twelve
-hardly gains beyond eight. The scheduler knows the true curves."""
+hardly gains beyond eight. The scheduler knows the true curves. In the Ideal scenario all jobs
+scale, and those who wait miss the GPU time that imperfect scaling wastes: queuing suffers about as
+much as JCT."""
 
 
 def _more(results: Results, metric: str, name: str) -> tuple[float, ...]:
