@@ -108,6 +108,7 @@ class _Floor:
         settled: bool,
     ) -> None:
         self.tree, self.sizes, self.settled = tree, sizes, settled
+        self.rack = tree.rack
         self.number = {job: number for number, job in enumerate(sizes)}
         self.jobs = tuple(sizes)
         # By owner: jobs, what jobs still stand on (gives way to any size), taken, idle.
@@ -152,13 +153,12 @@ class _Floor:
         size, per_server = self.sizes[job], self.tree.gpus_per_server
         busy = self._busy(size)
         tightest = np.zeros(len(busy), dtype=np.int64)  # GPUs idle around it: the fewest fit best
-        around = size
+        idle, around = (self.owner.reshape(-1, size) == _IDLE).sum(axis=1), size
         while around < per_server:
-            around *= 2
-            idle = around - (self.owner.reshape(-1, around) != _IDLE).sum(axis=1)
+            idle, around = idle[::2] + idle[1::2], 2 * around
             tightest += np.repeat(idle, around // size)
         blocks = per_server // size
-        rack, away = np.repeat(self.tree.rack, blocks), np.repeat(self._away(job), blocks)
+        rack, away = np.repeat(self.rack, blocks), np.repeat(self._away(job), blocks)
         order = self._order(busy, away, rack, tightest)
         at = int(order[0]) if len(order) else 0
         return list(range(at * size, (at + 1) * size)) if len(order) else []
@@ -166,7 +166,7 @@ class _Floor:
     def _servers(self, job: str) -> list[int]:
         """Whole servers: the cheapest to clear, in one rack if it costs no migration more."""
         size, per_server = self.sizes[job], self.tree.gpus_per_server
-        count, rack = size // per_server, self.tree.rack
+        count, rack = size // per_server, self.rack
         busy = self._busy(size, per_server)
         cheapest = self._order(busy, self._away(job), rack)
         best = cheapest[:count]
