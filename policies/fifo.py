@@ -10,7 +10,8 @@ import numpy as np
 
 from policies.answers import Answers
 from policies.checks import check
-from policies.problem import NO_MEMORY, Decision, Ints, Jobs, Memory, Problem
+from policies.line import Line
+from policies.problem import NO_MEMORY, Decision, Jobs, Memory, Problem
 from policies.reason import Reason, because
 from policies.standing import kept
 
@@ -43,36 +44,20 @@ class Fifo:
         standing_gpus = jobs.workers * jobs.gpus_per_worker
         runs = kept(jobs, standing_gpus, problem.servers.total_gpus)
         free = problem.servers.total_gpus - int(standing_gpus[runs].sum())
-        line = _Line.of(jobs, np.flatnonzero(~runs), free)
+        line = Line.of(np.flatnonzero(~runs), jobs.requested_gpus, free)
         workers = np.where(runs, jobs.workers, 0)
         workers[line.starts] = jobs.requested_workers[line.starts]
         return Decision(Answers(jobs.ids, workers, partial(_reason, jobs, line))), NO_MEMORY
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """The jobs that do not run, as rows in the order of submission."""
-
-    starts: Ints
-    free_gpus: Ints  # [starts + 1] in the turn of each, and after the last
-    queue: Ints
-
-    @classmethod
-    def of(cls, jobs: Jobs, waiting: Ints, free: int) -> _Line:
-        """They start while they fit; the first that does not blocks the others."""
-        left = free - np.concatenate(([0], np.cumsum(jobs.requested_gpus[waiting])))
-        starting = int(np.searchsorted(-left[1:], 0, side="right"))
-        return cls(waiting[:starting], left[: starting + 1], waiting[starting:])
-
-
-def _reason(jobs: Jobs, line: _Line, row: int) -> Reason:
+def _reason(jobs: Jobs, line: Line, row: int) -> Reason:
     """Of one job."""
-    needed, free = jobs.requested_gpus, line.free_gpus
+    needed, free = jobs.requested_gpus, line.free_at(row)
     if row in line.starts:
-        return _starts(needed[row], free[np.searchsorted(line.starts, row)])
+        return _starts(needed[row], free)
     if row in line.queue:
         head = line.queue[0]
-        return _waits(np.searchsorted(line.queue, row), jobs.ids[head], needed[head], free[-1])
+        return _waits(line.ahead_of(row), jobs.ids[head], needed[head], free)
     return _keeps(jobs.workers[row] * jobs.gpus_per_worker[row])
 
 
@@ -80,7 +65,7 @@ def _keeps(gpus: np.int64) -> Reason:
     return because("keeps its {gpus} GPUs: sizes are fixed", gpus=gpus)
 
 
-def _starts(needed: np.int64, free: np.int64) -> Reason:
+def _starts(needed: np.int64, free: int) -> Reason:
     return because(
         "takes the {needed} GPUs that it asked for: first of the queue, {free} are free",
         needed=needed,
@@ -88,7 +73,7 @@ def _starts(needed: np.int64, free: np.int64) -> Reason:
     )
 
 
-def _waits(ahead: np.int64, head: str, needed: np.int64, free: np.int64) -> Reason:
+def _waits(ahead: int, head: str, needed: np.int64, free: int) -> Reason:
     template = "first of the queue: needs {needed} GPUs, {free} are free"
     if ahead:
         template = (

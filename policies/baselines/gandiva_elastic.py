@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
+from policies.answers import Answers
 from policies.checks import check, check_interval
-from policies.problem import (
-    NO_MEMORY,
-    Allocation,
-    Decision,
-    Ints,
-    Memory,
-    Problem,
-)
-from policies.reason import because
+from policies.line import Line
+from policies.problem import NO_MEMORY, Allocation, Decision, Ints, Jobs, Memory, Problem
+from policies.reason import Reason, because
 from policies.sentences import change
 from policies.standing import kept
 
@@ -55,9 +51,10 @@ class GandivaElastic:
 def _under_utilised(problem: Problem) -> bool:
     """Whether nobody waits, and everybody fits where it stands: servers may have been lost."""
     jobs, servers = problem.jobs, problem.servers
+    if (jobs.workers == 0).any():
+        return False
     stand_gpus = jobs.workers * jobs.gpus_per_worker
-    fits = stand_gpus.sum() <= servers.total_gpus and (_room_gpus(problem) >= 0).all()
-    return bool(fits and (jobs.workers > 0).all())
+    return bool(stand_gpus.sum() <= servers.total_gpus and (_room_gpus(problem) >= 0).all())
 
 
 def _room_gpus(problem: Problem) -> Ints:
@@ -66,32 +63,31 @@ def _room_gpus(problem: Problem) -> Ints:
     return room
 
 
-def _at_base(problem: Problem) -> dict[str, Allocation]:
+def _at_base(problem: Problem) -> Answers:
     """Base demands: those that run, then the queue while its first fits."""
     jobs, free = problem.jobs, problem.servers.total_gpus
     runs = kept(jobs, jobs.base_gpus, free)
     free -= int(jobs.base_gpus[runs].sum())
-    allocations, ahead = {}, 0
-    for row, job in enumerate(jobs.ids):
-        needed, left = int(jobs.base_gpus[row]), free
-        if not runs[row]:
-            ahead += int(ahead > 0 or needed > free)
-            runs[row] = not ahead
-            free -= needed if runs[row] else 0
-        workers = int(jobs.min_workers[row]) if runs[row] else 0
-        sentence = "its base demand is {needed} GPUs, jobs that run leave {free}"
-        if ahead > 1 and not runs[row]:
-            sentence += ", {ahead} jobs are before it in the queue"
-        reason = because(
-            change(workers, int(jobs.workers[row])) + "; " + sentence,
-            workers=workers,
-            before=jobs.workers[row],
-            needed=needed,
-            free=left,
-            ahead=ahead - 1,
-        )
-        allocations[job] = Allocation(workers, reason)
-    return allocations
+    line = Line.of(np.flatnonzero(~runs), jobs.base_gpus, free)
+    workers = np.where(runs, jobs.min_workers, 0)
+    workers[line.starts] = jobs.min_workers[line.starts]
+    return Answers(jobs.ids, workers, partial(_why_at_base, jobs, workers, line))
+
+
+def _why_at_base(jobs: Jobs, workers: Ints, line: Line, row: int) -> Reason:
+    """Of one job."""
+    ahead, waits = line.ahead_of(row), row in line.queue
+    sentence = "its base demand is {needed} GPUs, jobs that run leave {free}"
+    if ahead and waits:
+        sentence += ", {ahead} jobs are before it in the queue"
+    return because(
+        change(int(workers[row]), int(jobs.workers[row])) + "; " + sentence,
+        workers=workers[row],
+        before=jobs.workers[row],
+        needed=jobs.base_gpus[row],
+        free=line.free_at(row),
+        ahead=ahead,
+    )
 
 
 def _grown(problem: Problem) -> dict[str, Allocation]:
