@@ -4,11 +4,11 @@ from tests.faults.fault import Fault
 
 FAULTS = (
     Fault(
-        "fifo-overtaking",
-        "a job behind the head of the queue starts on GPUs that the head cannot use",
-        "policies/fifo.py",
-        "if not queued and needed <= free:",
-        "if needed <= free:",
+        "fifo-last-gpu",
+        "a job that would take the last free GPUs waits",
+        "policies/line.py",
+        'side="right"',
+        'side="left"',
         "tests/policies/test_fifo.py",
     ),
     Fault(
