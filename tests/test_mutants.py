@@ -55,4 +55,4 @@ def test_an_unknown_fault_is_refused_in_one_line():
     command = [sys.executable, "-m", "tests.mutants", "--only", "none"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert result.stderr.startswith("error: --only none: no such fault; use fifo-overtaking, ")
+    assert result.stderr.startswith("error: --only none: no such fault; use fifo-last-gpu, ")

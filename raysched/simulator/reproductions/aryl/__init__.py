@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from raysched.simulator.reproductions.aryl.loaning import FIG7, FIG8, TABLE7, TABLE12
 from raysched.simulator.reproductions.aryl.overall import FIG9, TABLE5
-from raysched.simulator.reproductions.aryl.runs import WHOLE
 from raysched.simulator.reproductions.aryl.scaling import FIG11, FIG12, FIG13, FIG14
 from raysched.simulator.reproductions.aryl.sensitivity import FIG10, TABLE6, TABLE9
 from raysched.simulator.reproductions.experiment import Experiment, Report, Results
@@ -17,11 +16,8 @@ def _with_scale(experiment: Experiment) -> Experiment:
 
     def report(results: Results) -> Report:
         found = experiment.report(results)
-        parts = " and ".join(
-            "full scale" if scale == WHOLE else f"1/{1 / scale:.0f} of jobs and servers"
-            for scale in results.parameters("scale")
-        )
-        return replace(found, why=f"At {parts}. {found.why}".strip())
+        parts = " and ".join(f"1/{1 / scale:.0f}" for scale in results.parameters("scale"))
+        return replace(found, why=f"At {parts} of jobs and servers. {found.why}".strip())
 
     return replace(experiment, report=report)
 

@@ -20,7 +20,6 @@ from raysched.simulator.reproductions.aryl.runs import (
     IDEAL,
     LOANING,
     SCALING,
-    WHOLE,
     Scheme,
     runs,
     scheme,
@@ -103,10 +102,10 @@ _GAINS = (
 def table5(results: Results) -> Report:
     """Every row of the table, before it what Baseline has over Aryl, and after it the schemes that
     are run again beside Pollux."""
-    whole, beside = _scales(results)
+    part, beside = _scales(results)
     gains = {
         name: [
-            ratio(results, f"{metric}_s_mean", at(whole, BASELINE), at(whole, each))
+            ratio(results, f"{metric}_s_mean", at(part, BASELINE), at(part, each))
             for metric in ("queuing", "jct")
         ]
         for name, each, *_ in _GAINS
@@ -117,12 +116,12 @@ def table5(results: Results) -> Report:
         for what, printed, gain in zip(("queuing", "JCT"), paper, gains[name], strict=True)
     ]
     for name, each in _NAMED.items():
-        scale = beside if each["policy"] == "pollux" else whole
+        scale = beside if each["policy"] == "pollux" else part
         for (what, metric, unit), printed in zip(_METRICS, _PRINTED[name], strict=True):
             if printed:
                 told = f"{printed} {unit}"
                 rows.append(row(results, f"{name}: {what}", told, metric, at(scale, each), unit))
-    if beside != whole:
+    if beside != part:
         rows += [
             row(results, f"beside Pollux, {name}: {what}", "", metric, at(beside, each), unit)
             for name, each in BESIDE.items()
@@ -146,9 +145,9 @@ def _in_range(queuing: float, jct: float) -> tuple[Claim, Claim]:
 
 
 def _orderings(results: Results) -> list[Claim]:
-    whole, beside = _scales(results)
-    scenarios, reclaims = all_at(whole, SCENARIOS), all_at(whole, RECLAIMS)
-    here, there = all_at(whole, SCHEDULERS), all_at(beside, SCHEDULERS)
+    part, beside = _scales(results)
+    scenarios, reclaims = all_at(part, SCENARIOS), all_at(part, RECLAIMS)
+    here, there = all_at(part, SCHEDULERS), all_at(beside, SCHEDULERS)
     use = {name: scenarios[name] for name in ("Ideal", "Basic", "Baseline")}
     times = ("queuing_s_mean", "jct_s_mean")
     compared = [
@@ -224,10 +223,10 @@ def _draw9(results: Results, figure: Figure) -> None:
 
 
 def _table5_runs(effort: Effort) -> Sequence[Run]:
-    whole = [each for each in _NAMED.values() if each["policy"] != "pollux"]
+    others = [each for each in _NAMED.values() if each["policy"] != "pollux"]
     beside = [] if effort.quick else list(BESIDE.values())
     return [
-        *runs(effort, [*whole, ORDER_ALONE], scale=WHOLE, seeds=1),
+        *runs(effort, [*others, ORDER_ALONE]),
         *runs(effort, [SCHEDULERS["Pollux"], *beside], scale=BESIDE_POLLUX),
     ]
 

@@ -45,9 +45,10 @@ def scheme(policy: str, reclaim: str = "", **other: Any) -> Scheme:
     return {"policy": policy, "reclaim": reclaim, **basic, **plain, **other}
 
 
-WHOLE, PART, BESIDE_POLLUX, QUICK = 1.0, 1 / 8, 1 / 16, 1 / 64
-"""Scales: of Table 5, of other experiments, of those with Pollux, which refuses to search for more
-jobs and GPUs than that, and of all of them when quick."""
+PART, BESIDE_POLLUX, QUICK = 1 / 8, 1 / 16, 1 / 64
+"""Scales: of experiments, of those with Pollux, which refuses to search for more jobs and GPUs than
+that, and of all of them when quick. At full scale a run with a decision at each event takes more
+than ten minutes."""
 
 OTHERS: Mapping[str, Scheme] = {
     "pollux": {"interval_s": None, "generations": 5, "population": 20, "pauses": False},
