@@ -147,11 +147,10 @@ def _draw_reduction(metric: str, what: str) -> Callable[[Results, Figure], None]
 
 _WHY11 = """\
 More than half of the jobs do not wait at all here, as decisions need not wait for their minute,
-so that medians are nothing. Pollux pauses running jobs to start others, with 5 generations of 20
-candidates (Table 5)."""
+so that medians are nothing."""
 _WHY12 = """\
 Most of the gain is in the upper percentiles, where the large jobs are, which scale. Pollux tunes
-batches, Aryl alone does not; it pauses running jobs besides (Table 5)."""
+batches and Aryl alone does not; Aryl+TunedJobs is about as fast there."""
 _WHY13 = """\
 Pollux pauses running jobs to start others, with 5 generations of 20 candidates (Table 5), and so
 cuts queuing more than those that let running jobs keep their base demand."""
