@@ -157,7 +157,7 @@ def _draw8(results: Results, figure: Figure) -> None:
             axes.bar(np.arange(len(values)) + 0.4 * at, values, 0.38, label=where)
         axes.set_xticks(np.arange(3) + 0.2, list(RECLAIMS))
         axes.set_title(title)
-    left.legend()
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
 _TABLE12 = {
