@@ -14,7 +14,10 @@ import pytest
 
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(280)]
 
-DEMO = [sys.executable, "-c", "from raysched.cli import main; main()", "demo", "--quick"]
+RUN = "from raysched.cli import main; main()"
+HEED_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+"""A shell has its background jobs ignore it, and so the tests where they are one."""
+DEMO = [sys.executable, "-c", RUN, "demo", "--quick"]
 OWN_CLUSTER = {k: v for k, v in os.environ.items() if not k.startswith("RAY")}
 
 
@@ -41,7 +44,7 @@ def test_a_short_day_runs_to_its_end_and_replays(tmp_path: Path) -> None:
         "journal.lender",
         "summary.json",
     }
-    command = [sys.executable, "-c", "from raysched.cli import main; main()", "journal", "replay"]
+    command = [sys.executable, "-c", RUN, "journal", "replay"]
     replayed = subprocess.run(
         [*command, str(tmp_path / "journal.db")],
         capture_output=True,
@@ -53,8 +56,9 @@ def test_a_short_day_runs_to_its_end_and_replays(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
+    heeding = [sys.executable, "-c", HEED_CTRL_C + RUN, *DEMO[3:]]
     with subprocess.Popen(
-        [*DEMO, "--out", str(tmp_path)], stdout=subprocess.PIPE, text=True, env=OWN_CLUSTER
+        [*heeding, "--out", str(tmp_path)], stdout=subprocess.PIPE, text=True, env=OWN_CLUSTER
     ) as demo:
         assert demo.stdout is not None
         for line in demo.stdout:
