@@ -7,14 +7,13 @@ times `mixing` for what unequal workers lose.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
 from policies.aryl_speeds import Speeds, speeds
-from policies.problem import Bools, Curves, Floats, Ints, Jobs, Problem, Servers
+from policies.problem import Bools, Curves, Floats, Ints, Problem, Servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +26,6 @@ class GpuType:
     memory_gib: float  # of the smallest GPU; infinite where nothing is known
     training: bool
     on_loan: bool
-
-
-_COLUMNS = tuple(column.name for column in fields(Jobs) if column.name != "curves")
 
 
 @lru_cache(maxsize=8)
@@ -100,7 +96,7 @@ class Fleet:
     def preferred(self) -> list[tuple[int, ...]]:
         """[jobs] The types that a job may stand on, best first."""
         elastic, types = self.problem.jobs.elastic, np.arange(len(self.types))
-        kind = (2 * elastic - 1) * (1 + self.may_use @ 2**types)  # numbers are quick to look up
+        kind = 2 * (self.may_use @ 2**types) + elastic  # numbers are quick to look up
         _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
         orders = [self.elastic_first if elastic[row] else self.training_first for row in first]
         chosen = [
@@ -214,19 +210,9 @@ class Fleet:
         )
         return Problem(
             now_s=self.problem.now_s,
-            jobs=_only(jobs, rows, curves),
+            jobs=jobs.take(rows, curves),
             servers=self.problem.servers,
             placed=lambda: self.problem.placed[rows],
             resize_s=self.problem.resize_s,
             seed=self.problem.seed,
         )
-
-
-def _only(jobs: Jobs, rows: Ints, curves: Curves) -> Jobs:
-    """Some of the jobs, with these curves."""
-    picked: dict[str, Any] = {"curves": curves}
-    for name in _COLUMNS:
-        values = getattr(jobs, name)
-        by_row = isinstance(values, np.ndarray)
-        picked[name] = values[rows] if by_row else tuple(values[row] for row in rows.tolist())
-    return Jobs(**picked)

@@ -116,15 +116,16 @@ class Jobs:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def take(self, rows: Ints) -> Jobs:
-        """These jobs alone; rows ascending, so that their order stays."""
-        columns: dict[str, Any] = {}
-        for field_ in fields(self):
-            column = getattr(self, field_.name)
+    def take(self, rows: Ints, curves: Curves | None = None) -> Jobs:
+        """These jobs alone, with these curves if any are given; rows ascending, so that their order
+        stays."""
+        columns: dict[str, Any] = {} if curves is None else {"curves": curves}
+        for name in (field_.name for field_ in fields(self) if field_.name not in columns):
+            column = getattr(self, name)
             if isinstance(column, tuple):
-                columns[field_.name] = tuple(column[row] for row in rows.tolist())
+                columns[name] = tuple(column[row] for row in rows.tolist())
             else:
-                columns[field_.name] = column.take(rows)
+                columns[name] = column.take(rows)
         return Jobs(**columns)
 
     @property
