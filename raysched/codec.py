@@ -55,7 +55,7 @@ def actions_from_json(text: str) -> list[Action]:
 def state_to_json(state: State) -> str:
     """The whole state, for a snapshot. Keys keep their order: that of the jobs has a meaning."""
     for job in state.live.values():
-        job.reason = job.why
+        job.reason = job.why  # what was left for later is put together once and for all
     return json.dumps(_STATE.dump_python(state, mode="json"), allow_nan=False)
 
 

@@ -463,7 +463,7 @@ class Engine:
 
     def _asks(self) -> list[Action]:
         state, actions = self.state, list[Action]()
-        if state.reconciling or not (state.policy.due or state.loaning.due):
+        if state.reconciling:
             return actions
         if (asked := triggers.ask(state, state.policy)) is not None:
             actions.append(AskPolicy(*asked))

@@ -36,12 +36,9 @@ class Standing:
 
     def __init__(self) -> None:
         self._of: dict[str, Stand] = {}
-        self._unused_rows: list[int] = []
-        self._settled = np.zeros(0, dtype=np.int64)
-        """[rows] A job's workers, where it has or is offered all of them, on servers that training
-        may use and on GPUs that it may have; else, and where it has no epochs left, `UNSETTLED`."""
-        self._batch_size = np.zeros(0, dtype=np.int64)  # [rows]
-        self._min_workers = np.zeros(0, dtype=np.int64)  # [rows]
+        self._unused_rows: list[int] = []  # in the table
+        self._table = np.zeros((3, 64), dtype=np.int64)
+        """[3, rows] Settled workers (see `_settled`), batch size and minimum of workers by job."""
         self._touched: dict[str, None] = {}
         self._servers: Servers | None = None
         self._column: Mapping[str, int] = {}
@@ -58,7 +55,7 @@ class Standing:
             self._servers, self._column = servers, servers.column
             self._used_gpus = np.zeros(len(servers.ids), dtype=np.int64)
             self._of.clear()
-            self._unused_rows = [*range(len(self._settled))]
+            self._unused_rows = [*range(self._table.shape[1])]
             self._touched = dict.fromkeys(state.live)
         for job_id in self._touched:
             before = self._of.pop(job_id, None)
@@ -77,18 +74,17 @@ class Standing:
         workers beyond the minimum; by exact servers, and so by subtrees, anyone may be.
         """
         stands = [self._of[job.id] for job in wishes.jobs]
-        rows = [stand.row for stand in stands]
+        settled, batch_size, least = self._table[:, [stand.row for stand in stands]]
         waits = wishes.workers == 0
-        keeps: Bools = (self._settled[rows] == wishes.workers) & (waits | ~wishes.sought)
-        keeps &= (wishes.batch_size == 0) | (wishes.batch_size == self._batch_size[rows])
+        keeps: Bools = (settled == wishes.workers) & (waits | ~wishes.sought)
+        keeps &= (wishes.batch_size == 0) | (wishes.batch_size == batch_size)
         if any(wishes.gpu_type):
             types = zip(wishes.gpu_type, stands, strict=True)
             keeps &= waits | [wish in (None, stand.gpu_type) for wish, stand in types]
         undisturbed = room and not (wishes.sought & ~keeps).any()
         if undisturbed and keeps.all():
             return keeps
-        least = wishes.workers == self._min_workers[rows]
-        keeps &= waits | (undisturbed & least)
+        keeps &= waits | (undisturbed & (wishes.workers == least))
         return keeps
 
     def free_gpus(self, servers: Servers) -> Ints:
@@ -110,16 +106,12 @@ class Standing:
 
     def _note(self, state: State, job: Job, servers: Servers) -> None:
         if not self._unused_rows:
-            rows = len(self._settled)
-            more = np.zeros(max(rows, 64), dtype=np.int64)
-            self._unused_rows = [*range(rows, rows + len(more))]
-            self._settled = np.concatenate((self._settled, more))
-            self._batch_size = np.concatenate((self._batch_size, more))
-            self._min_workers = np.concatenate((self._min_workers, more))
+            rows = self._table.shape[1]
+            self._table = np.concatenate((self._table, self._table), axis=1)
+            self._unused_rows = [*range(rows, 2 * rows)]
         row = self._unused_rows.pop()
         self._of[job.id] = stand = _stand(row, job, servers, self._column)
-        self._settled[row] = _settled(state, job, stand)
-        self._batch_size[row], self._min_workers[row] = job.batch_size, job.spec.min_workers
+        self._table[:, row] = _settled(state, job, stand), job.batch_size, job.spec.min_workers
         self._use(stand, 1)
 
     def _use(self, stand: Stand, times: int) -> None:
@@ -162,6 +154,8 @@ def _stand(row: int, job: Job, servers: Servers, column: Mapping[str, int]) -> S
 
 
 def _settled(state: State, job: Job, stand: Stand) -> int:
+    """A job's workers, where it has or is offered all of them, on servers that training may use and
+    on GPUs that it may have; else, and where it has no epochs left, `UNSETTLED`."""
     workers = job.workers
     if job.wanted is not None or job.phase == "leaving" or job.trained:
         return UNSETTLED

@@ -66,15 +66,13 @@ LOANING = scheme("aryl", "aryl", **FIXED)
 SCALING = scheme("aryl")
 
 
-def runs(
-    effort: Effort, schemes: Iterable[Scheme], *, scale: float = PART, seeds: int = 5
-) -> list[Run]:
+def runs(effort: Effort, schemes: Iterable[Scheme], *, scale: float = PART) -> list[Run]:
     """Each scheme with each seed. `scale` shrinks jobs and servers together, unless quick."""
     size = QUICK if effort.quick else scale
     return [
         Run(simulate, {**each, "seed": seed, "scale": size}, _cpu_s(each) * size)
         for each in schemes
-        for seed in effort.seeds(full=seeds)
+        for seed in effort.seeds()
     ]
 
 
