@@ -38,6 +38,7 @@ class Reasons(Reason):
 
     __slots__ = ("_jobs", "_tell")
     __setattr__ = object.__setattr__  # a frozen dataclass has none
+    __repr__, __eq__, __hash__ = object.__repr__, object.__eq__, object.__hash__  # without words
 
     def __init__(self, jobs: Sequence[str], tell: Callable[[int], Reason]) -> None:
         """`tell` makes the reason of a job, given its row."""

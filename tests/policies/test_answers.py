@@ -77,6 +77,14 @@ def test_what_is_kept_of_an_ended_job_does_not_hold_on_to_the_answers(answers):
     assert job.reason == because("of row {row}", row=0)
 
 
+def test_a_job_whose_reason_was_left_for_later_can_be_printed_and_compared(answers):
+    job, same = (Job("a", spec(), 0.0, reason=answers.reasons) for _ in range(2))
+    assert "Reasons" in repr(job)
+    assert job == same
+    same.reason = answers.of(["a"]).reasons
+    assert job != same
+
+
 def test_a_snapshot_has_the_reason_of_each_job(answers):
     state = State()
     for job in answers:
