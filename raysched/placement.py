@@ -8,6 +8,7 @@ flexible workers. All workers of a job stand on GPUs of one type, unless it mixe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import lru_cache
 
 import numpy as np
 
@@ -49,51 +50,50 @@ def place(jobs: Sequence[Wanted], rooms: Rooms) -> dict[str, Placed]:
 def base_demands(
     standing: Sequence[Mapping[str, int]],
     min_workers: Sequence[int],
-    on_loan: Mapping[str, bool],
+    servers: Servers,
     settled: Set[str] = frozenset(),
 ) -> list[dict[str, int]]:
     """Of each job's workers by server, those that count as its base demand; the rest is flexible.
 
     They are its first `min_workers`: on training servers, then on servers on loan that some job
     could not leave without falling below its minimum, then on other servers on loan, each in the
-    order of `on_loan` (server -> whether it is; all servers). So a server on loan is in the group
-    for base demands if a base worker stands there, else in the group for flexible ones, which can
-    be reclaimed without a preemption. `settled`: servers with base workers of jobs not given here.
+    order of the servers. So a server on loan is in the group for base demands if a base worker
+    stands there, else in the group for flexible ones, which can be reclaimed without a preemption.
+    `settled`: servers with base workers of jobs not given here.
     """
-    held = settled | {
-        server
-        for workers, low in zip(standing, min_workers, strict=True)
-        for server, there in workers.items()
-        if sum(workers.values()) - there < low
-    }
-    stood = {server for workers in standing for server in workers}
-    rank = {
-        server: (loan, loan and server not in held, at)
-        for at, (server, loan) in enumerate(on_loan.items())
-        if server in stood
-    }
+    held = set(settled)
+    for workers, low in zip(standing, min_workers, strict=True):
+        spare = sum(workers.values()) - low
+        held.update(server for server, there in workers.items() if there > spare)
+    column, on_loan = servers.column, servers.on_loan
+
+    def rank(server: str) -> tuple[bool, bool, int]:
+        at = column[server]
+        loan = bool(on_loan[at])
+        return loan, loan and server not in held, at
+
     base = []
     for workers, low in zip(standing, min_workers, strict=True):
         left, taken = low, {}
-        for server in sorted(workers, key=rank.__getitem__):
+        for server in sorted(workers, key=rank):
             taken[server] = min(left, workers[server])
             left -= taken[server]
         base.append({server: count for server, count in taken.items() if count})
     return base
 
 
-def _best_first(servers: Servers) -> list[str]:
-    """The types of GPU, those of training servers first, then the faster ones."""
-    gpu_types = set(servers.gpu_type)
-    if len(gpu_types) == 1:
-        return [*gpu_types]
-    rank: dict[str, tuple[bool, float, str]] = {}
+@lru_cache(maxsize=8)
+def _by_type(servers: Servers) -> Mapping[str, Bools]:
+    """[servers] Those of each type of GPU: types of training servers first, then faster ones."""
     names = np.array(servers.gpu_type, dtype=np.str_)
-    for gpu_type in gpu_types:
-        of_type = names == gpu_type
-        rate = float(servers.gpu_rate[of_type].min())
-        rank[gpu_type] = (bool(servers.on_loan[of_type].all()), -rate, gpu_type)
-    return sorted(rank, key=rank.__getitem__)
+    of_type = {gpu_type: names == gpu_type for gpu_type in set(servers.gpu_type)}
+
+    def rank(gpu_type: str) -> tuple[bool, float, str]:
+        there = of_type[gpu_type]
+        rate = float(servers.gpu_rate[there].min())
+        return bool(servers.on_loan[there].all()), -rate, gpu_type
+
+    return {gpu_type: of_type[gpu_type] for gpu_type in sorted(of_type, key=rank)}
 
 
 class _Floor:
@@ -102,19 +102,19 @@ class _Floor:
     def __init__(self, jobs: Sequence[Wanted], rooms: Rooms) -> None:
         servers = rooms.servers
         self.jobs = jobs
+        self.servers = servers
         self.names = servers.ids
         self.at = servers.column
         self.on_loan = servers.on_loan
         self.gpu_type = servers.gpu_type
-        self.types = _best_first(servers)
-        names = np.array(servers.gpu_type, dtype=np.str_)
-        self.of_type: dict[str, Bools] = {gpu_type: names == gpu_type for gpu_type in self.types}
+        self.of_type = _by_type(servers)
         self.anywhere = np.ones(len(self.names), dtype=bool)
         self.gpus = servers.gpus
         self.available = rooms.free_gpus.copy()
-        for job in jobs:
-            for server, workers in self._known(job.standing).items():
-                self.available[self.at[server]] += workers * job.gpus_per_worker
+        # Without servers that are gone:
+        self.stand = [{s: n for s, n in job.standing.items() if s in self.at} for job in jobs]
+        at, _, gpus = self._by_server(self.stand, range(len(jobs)))
+        np.add.at(self.available, at, gpus)
         self.base: list[dict[str, int]] = [{} for _ in jobs]
         self.flexible: list[dict[str, int]] = [{} for _ in jobs]
         self.allowed: dict[int, Bools] = {}  # job -> [servers] those of the type of its base
@@ -153,19 +153,16 @@ class _Floor:
         rows = [row for row in rows if self.jobs[row].standing]
         if not rows:
             return
-        on_loan = dict(zip(self.names, self.on_loan.tolist(), strict=True))
         low = [self.jobs[row].min_workers for row in rows]
         stand = [self._staying(row) for row in rows]
-        bases = base_demands(stand, low, on_loan, self.settled)
+        bases = base_demands(stand, low, self.servers, self.settled)
         based = self.settled.union(*bases)
-        only_flexible = {room for room, loan in on_loan.items() if loan} - based
         room_gpus = self.available.tolist()  # numpy is slow a number at a time
         kept = [
-            self._kept(row, there, only_flexible, room_gpus)
-            for row, there in zip(rows, stand, strict=True)
+            self._kept(row, there, based, room_gpus) for row, there in zip(rows, stand, strict=True)
         ]
         if kept != stand:
-            bases = base_demands(kept, low, on_loan, self.settled)
+            bases = base_demands(kept, low, self.servers, self.settled)
         for row, base, there in zip(rows, bases, kept, strict=True):
             beyond = {server: workers - base.get(server, 0) for server, workers in there.items()}
             self.base[row] = base
@@ -221,19 +218,15 @@ class _Floor:
             self.shortfall.get(row),
         )
 
-    def _known(self, standing: Mapping[str, int]) -> dict[str, int]:
-        """Without servers that are gone."""
-        return {server: workers for server, workers in standing.items() if server in self.at}
-
     def _staying(self, row: int) -> dict[str, int]:
         """A job's workers on servers that are there and of a type that it may stand on."""
-        job, standing = self.jobs[row], self._known(self.jobs[row].standing)
+        job, standing = self.jobs[row], self.stand[row]
         if job.mixes_gpus or not standing:
             return standing
-        by_type = dict.fromkeys(self.types, 0)
+        by_type = dict.fromkeys(self.of_type, 0)
         for server, workers in standing.items():
             by_type[self.gpu_type[self.at[server]]] += workers
-        stays = job.gpu_type or max(self.types, key=by_type.__getitem__)
+        stays = job.gpu_type or max(self.of_type, key=by_type.__getitem__)
         return {s: n for s, n in standing.items() if self.gpu_type[self.at[s]] == stays}
 
     def _choices(self, row: int) -> list[Bools]:
@@ -241,7 +234,7 @@ class _Floor:
         job = self.jobs[row]
         if job.mixes_gpus:
             return [self.anywhere]
-        types = [gpu_type for gpu_type in self.types if job.gpu_type in (None, gpu_type)]
+        types = [gpu_type for gpu_type in self.of_type if job.gpu_type in (None, gpu_type)]
         choices = [self.of_type[gpu_type] for gpu_type in types]
         if len(choices) == 1:
             return choices
@@ -298,12 +291,12 @@ class _Floor:
                 self._move_base(row, server, -workers)
 
     def _kept(
-        self, row: int, standing: Mapping[str, int], only_flexible: Set[str], room_gpus: list[int]
+        self, row: int, standing: Mapping[str, int], based: Set[str], room_gpus: list[int]
     ) -> dict[str, int]:
         """What a job keeps of its standing workers, taken off `room_gpus`.
 
-        It gives up first what stands on loaned servers with flexible workers only, so that they
-        empty, then where it has the fewest workers.
+        It gives up first what stands on loaned servers that nobody has `based` workers on, so that
+        they empty, then where it has the fewest workers.
         """
         job = self.jobs[row]
         surplus = max(sum(standing.values()) - job.workers, 0)
@@ -311,9 +304,10 @@ class _Floor:
 
         def ease(server: str) -> tuple[bool, int, bool, int]:
             at = self.at[server]
-            return server not in only_flexible, standing[server], not self.on_loan[at], -at
+            loan = bool(self.on_loan[at])
+            return not loan or server in based, standing[server], not loan, -at
 
-        for server in sorted(standing, key=ease):
+        for server in sorted(standing, key=ease) if surplus else standing:
             at, given_up = self.at[server], min(surplus, standing[server])
             surplus -= given_up
             fits = room_gpus[at] // job.gpus_per_worker

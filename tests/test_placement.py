@@ -261,19 +261,19 @@ class TestTypes:
         assert where(jobs, typed_rooms(t1=4, l1=3)) == {"a": {"t1": 3, "l1": 3}}
 
 
-ON_LOAN = {"t1": False, "l1": True, "l2": True}
+SERVERS = rooms_of(rooms(t1=4, l1=4, l2=4)).servers
 
 
 class TestBaseDemands:
     def test_workers_on_training_servers_are_base_first(self):
-        assert base_demands([{"l1": 2, "t1": 2}], [3], ON_LOAN) == [{"t1": 2, "l1": 1}]
+        assert base_demands([{"l1": 2, "t1": 2}], [3], SERVERS) == [{"t1": 2, "l1": 1}]
 
     def test_then_servers_that_some_job_cannot_leave(self):
         standing = [{"l1": 2, "l2": 2}, {"l2": 1}]
-        assert base_demands(standing, [2, 1], ON_LOAN) == [{"l2": 2}, {"l2": 1}]
+        assert base_demands(standing, [2, 1], SERVERS) == [{"l2": 2}, {"l2": 1}]
 
     def test_then_in_the_order_of_servers(self):
-        assert base_demands([{"l2": 2, "l1": 2}], [2], ON_LOAN) == [{"l1": 2}]
+        assert base_demands([{"l2": 2, "l1": 2}], [2], SERVERS) == [{"l1": 2}]
 
 
 @st.composite
@@ -371,8 +371,7 @@ def test_the_same_again_gives_the_same(scene):
 def test_base_demands_and_flexible_ones_make_up_all_workers(scene):
     jobs, rooms = scene
     standing = [job.standing for job in jobs]
-    on_loan = {room.server: room.on_loan for room in rooms}
-    bases = base_demands(standing, [job.min_workers for job in jobs], on_loan)
+    bases = base_demands(standing, [job.min_workers for job in jobs], rooms_of(rooms).servers)
     for job, base in zip(jobs, bases, strict=True):
         assert sum(base.values()) == min(job.min_workers, sum(job.standing.values()))
         assert all(0 < there <= job.standing[server] for server, there in base.items())
