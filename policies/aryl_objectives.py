@@ -23,6 +23,7 @@ import numpy as np
 from policies.curves import curve_start, remaining_s
 from policies.knapsack import NONE, Groups, solve
 from policies.problem import Bools, Floats, Ints, Problem
+from policies.ragged import offsets, rows_of
 
 Worth: TypeAlias = Callable[[Floats], Floats]
 """Of jobs by the seconds that they have to go: falling."""
@@ -75,22 +76,22 @@ def knapsack_groups(problem: Problem, rows: Ints, worth: Worth) -> tuple[Groups,
     An item weighs the GPUs of its extra workers and is worth what they add to the minimum.
     """
     jobs = problem.jobs
-    job, extra, offset = extra_workers(jobs.min_workers[rows], jobs.max_workers[rows])
-    job = rows[job]
-    value = worth(_left_s(problem, job, extra)) - worth(_left_s(problem, job, np.zeros_like(extra)))
+    group, extra, offset = extra_workers(jobs.min_workers[rows], jobs.max_workers[rows])
+    job = rows[group]
+    at_minimum = worth(_left_s(problem, rows, np.zeros_like(rows)))
+    value = worth(_left_s(problem, job, extra)) - at_minimum[group]
     return Groups(offset, extra * jobs.gpus_per_worker[job], value), extra
 
 
 def extra_workers(least: Ints, most: Ints) -> tuple[Ints, Ints, Ints]:
     """The items of jobs from `least` to `most` workers: job, extra workers; offset by job."""
     sizes = most - least
-    offset = np.concatenate(([0], np.cumsum(sizes)))
-    job = np.repeat(np.arange(len(sizes)), sizes)
+    offset, job = offsets(sizes), rows_of(sizes)
     return job, np.arange(len(job)) - offset[job] + 1, offset
 
 
 def _left_s(problem: Problem, job: Ints, extra: Ints) -> Floats:
-    """[items] Seconds that the job has to go on its minimum and `extra`, a resize included."""
+    """[entries] Seconds that the job has to go on its minimum and `extra`, a resize included."""
     jobs = problem.jobs
     resized = (jobs.workers[job] > 0) & (jobs.workers[job] != jobs.min_workers[job] + extra)
     epoch_s = jobs.curves.epoch_s[curve_start(jobs)[job] + extra]

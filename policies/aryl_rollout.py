@@ -30,6 +30,7 @@ from policies.aryl_objectives import WORTH, Flexible, allocate_by_knapsack, extr
 from policies.curves import curve_start, remaining_s
 from policies.knapsack import hull
 from policies.problem import Bools, Floats, Ints, Problem
+from policies.ragged import offsets
 
 MAX_JOBS = 300
 """The five rollouts of so many take about 20 ms, and four times that of twice as many. Above,
@@ -117,7 +118,7 @@ def _rules(problem: Problem) -> list[_Rule]:
 
     def rule(item: Ints, grown: Ints, gain: Floats, power: float) -> _Rule:
         steps = np.bincount(grown, minlength=len(jobs))
-        return _Rule(np.concatenate(([0], np.cumsum(steps))), extra[item], gain, power)
+        return _Rule(offsets(steps), extra[item], gain, power)
 
     return [
         rule(faster, gets_faster, rate_gain, -1.0),

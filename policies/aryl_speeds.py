@@ -8,6 +8,7 @@ import numpy as np
 
 from policies.curves import curve_start
 from policies.problem import Bools, Floats, Ints, Jobs
+from policies.ragged import lengths_of, offsets, rows_of
 from policies.scaling import best_batches
 
 
@@ -32,7 +33,7 @@ def speeds(jobs: Jobs, tuned: bool, memory_gib: float) -> Speeds:
     width = jobs.max_workers - jobs.min_workers + 1
     curves = jobs.curves
     first = curves.batch_offset[:-1]
-    job = np.repeat(np.arange(len(jobs)), np.diff(curves.batch_offset))
+    job = rows_of(lengths_of(curves.batch_offset))
     fitting = np.bincount(job[fits], minlength=len(jobs))
     if tuned:
         epoch_s = np.where(np.repeat(fits, width[job]), curves.epoch_s, np.inf)
@@ -42,7 +43,7 @@ def speeds(jobs: Jobs, tuned: bool, memory_gib: float) -> Speeds:
         return Speeds(curves.epoch_s, np.repeat(curves.batch_size, width), fitting > 0)
     own = (curve_start(jobs) - curves.offset[:-1]) // width
     row = np.minimum(own, np.maximum(fitting - 1, 0))
-    sizes = np.concatenate(([0], np.cumsum(width)))
+    sizes = offsets(width)
     entry = np.repeat(curves.offset[:-1] + row * width - sizes[:-1], width) + np.arange(sizes[-1])
     batch_size = np.repeat(curves.batch_size[first + row], width)
     return Speeds(curves.epoch_s[entry], batch_size, fitting > 0)
@@ -51,7 +52,7 @@ def speeds(jobs: Jobs, tuned: bool, memory_gib: float) -> Speeds:
 def _fitting(jobs: Jobs, memory_gib: float) -> Bools:
     """[batch sizes] Which fit: of each job the smaller ones."""
     curves = jobs.curves
-    job = np.repeat(np.arange(len(jobs)), np.diff(curves.batch_offset))
+    job = rows_of(lengths_of(curves.batch_offset))
     needed_gib = jobs.gpu_memory_gib[job] * curves.batch_size / jobs.batch_size[job]
     fits: Bools = ~(needed_gib > memory_gib)
     return fits

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.problem import Bools, Floats, Jobs, PolicyError, Problem
+from policies.problem import Bools, Floats, Jobs, PolicyError, Problem, Servers
+from policies.ragged import lengths_of, rows_of
 
 Rule: TypeAlias = tuple[str, NDArray[Any], Bools, str]
 """Field, its values, which rows are bad, what a good one is."""
@@ -19,15 +21,10 @@ AMOUNT = "finite and from 0"
 
 def check(problem: Problem) -> None:
     """Raise `PolicyError` naming job (or server) and field where the problem makes no sense."""
+    _check_servers(problem.servers)
     for field, seconds in (("now_s", problem.now_s), ("resize_s", problem.resize_s)):
         if not 0 <= seconds < math.inf:
             raise PolicyError(f"{field} is {seconds}; it must be {AMOUNT}")
-    gpus, rate = problem.servers.gpus, problem.servers.gpu_rate
-    _refuse("server", problem.servers.ids, ("gpus", gpus, gpus < 0, "from 0"))
-    standing_still = ~(np.isfinite(rate) & (rate > 0))
-    _refuse("server", problem.servers.ids, ("gpu_rate", rate, standing_still, "positive"))
-    memory = problem.servers.gpu_memory_gib
-    _refuse("server", problem.servers.ids, ("gpu_memory_gib", memory, memory <= 0, "positive"))
     rules = [*_rules_for_jobs(problem.jobs)]
     if np.array([bad for _, _, bad, _ in rules]).any():  # one look is quicker than one for each
         for rule in rules:
@@ -45,6 +42,15 @@ def check_seconds(field: str, seconds: float) -> None:
     """Raise `PolicyError` for a parameter that is no length of time."""
     if not 0 < seconds < math.inf:
         raise PolicyError(f"{field} is {seconds}; use a positive number of seconds")
+
+
+@lru_cache(maxsize=8)  # servers change far less often than decisions are taken
+def _check_servers(servers: Servers) -> None:
+    gpus, rate, memory = servers.gpus, servers.gpu_rate, servers.gpu_memory_gib
+    _refuse("server", servers.ids, ("gpus", gpus, gpus < 0, "from 0"))
+    standing_still = ~(np.isfinite(rate) & (rate > 0))
+    _refuse("server", servers.ids, ("gpu_rate", rate, standing_still, "positive"))
+    _refuse("server", servers.ids, ("gpu_memory_gib", memory, memory <= 0, "positive"))
 
 
 def _rules_for_jobs(jobs: Jobs) -> Iterator[Rule]:
@@ -73,11 +79,11 @@ def _rules_for_jobs(jobs: Jobs) -> Iterator[Rule]:
         yield name, values, ~none & _no_amount(values), AMOUNT
 
     curves = jobs.curves
-    batches = np.diff(curves.batch_offset)
-    job = np.repeat(np.arange(len(jobs)), batches)
+    batches = lengths_of(curves.batch_offset)
+    job = rows_of(batches)
     present = np.bincount(job[curves.batch_size == jobs.batch_size[job]], minlength=len(jobs))
     yield "batch_size", jobs.batch_size, present != 1, "one of its curve's"
-    entries, complete = np.diff(curves.offset), batches * (high - low + 1)
+    entries, complete = lengths_of(curves.offset), batches * (high - low + 1)
     each = "one for each batch size and number of workers"
     yield "number of epoch_s", entries, entries != complete, each
 
@@ -93,7 +99,7 @@ def _check_epochs(jobs: Jobs) -> None:
     inf says that a batch does not fit on so many workers: so may any but the smallest.
     """
     epoch_s, offset = jobs.curves.epoch_s, jobs.curves.offset
-    batches, widths = np.diff(jobs.curves.batch_offset), jobs.max_workers - jobs.min_workers + 1
+    batches, widths = lengths_of(jobs.curves.batch_offset), jobs.max_workers - jobs.min_workers + 1
     may_not_fit = np.arange(len(epoch_s)) >= np.repeat(offset[:-1] + widths, batches * widths)
     good = (epoch_s > 0) & (np.isfinite(epoch_s) | may_not_fit)
     bad = np.flatnonzero(~good)

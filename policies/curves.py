@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from policies.problem import Floats, Ints, Jobs
+from policies.ragged import lengths_of, rows_of
 
 
 def curve_start(jobs: Jobs) -> Ints:
@@ -13,7 +14,9 @@ def curve_start(jobs: Jobs) -> Ints:
     The entry after it by w is for w workers more than the minimum.
     """
     curves = jobs.curves
-    job = np.repeat(np.arange(len(jobs)), np.diff(curves.batch_offset))
+    if len(curves.batch_size) == len(jobs):  # each has one
+        return curves.offset[:-1]
+    job = rows_of(lengths_of(curves.batch_offset))
     smaller = curves.batch_size < jobs.batch_size[job]
     row = np.bincount(job[smaller], minlength=len(jobs))
     start: Ints = curves.offset[:-1] + row * (jobs.max_workers - jobs.min_workers + 1)

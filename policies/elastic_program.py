@@ -20,6 +20,7 @@ import numpy as np
 from policies.knapsack import NONE, Groups, Solution
 from policies.knapsack import solve as solve_knapsack
 from policies.problem import Floats, Ints
+from policies.ragged import lengths_of, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Sizes:
     @property
     def job(self) -> Ints:
         """[sizes] The job of each size."""
-        return np.repeat(np.arange(len(self)), np.diff(self.offset))
+        return rows_of(lengths_of(self.offset))
 
     @property
     def smallest_gpus(self) -> Ints:

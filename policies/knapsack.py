@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit, types
 
 from policies.problem import Floats, Ints
+from policies.ragged import lengths_of, offsets, rows_of
 
 NONE = -1
 """The choice of no item."""
@@ -52,7 +53,7 @@ class Groups:
     @property
     def group(self) -> Ints:
         """[items] The group of each item."""
-        return np.repeat(np.arange(len(self)), np.diff(self.offset))
+        return rows_of(lengths_of(self.offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def _core(groups: Groups, weight: Ints, relaxed: Ints, price: float, gap: float)
     options = np.bincount(owner, minlength=len(groups))
     chooses = options > 1
     item, core = item[chooses[owner]], np.flatnonzero(chooses)
-    offset = np.concatenate(([0], np.cumsum(options[core])))
+    offset = offsets(options[core])
     item_weight = np.append(weight, 0)[item]
     item_value = np.append(groups.value, 0.0)[item]
     first = np.repeat(offset[:-1], options[core])

@@ -8,6 +8,7 @@ import numpy as np
 
 from policies.modelarts_sizes import Sizes, Start, started
 from policies.problem import Allocation, Ints, Jobs, PlanStep, Problem
+from policies.ragged import lengths_of
 from policies.reason import Reason, because
 from policies.rolling_horizon import Solution
 from policies.rolling_horizon_model import Model, loads_gpus, progress
@@ -148,7 +149,7 @@ def _columns(problem: Problem, scaling: Scaling) -> dict[str, Ints]:
     return {
         "workers": scaling.workers[first],
         "before": problem.jobs.workers[scaling.rows],
-        "sizes": np.diff(model.offset),
+        "sizes": lengths_of(model.offset),
         "first": share[:, 0],
         "last": share[:, -1],
         "larger": scaling.workers[larger],

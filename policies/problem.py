@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from policies.ragged import lengths_of, offsets
 from policies.reason import Reason
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -82,8 +83,8 @@ class Curves:
 
 def _ragged_rows(offset: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Where the entries of these rows lie, and their own offsets."""
-    lengths = np.diff(offset)[rows]
-    taken = np.concatenate(([0], np.cumsum(lengths)))
+    lengths = lengths_of(offset)[rows]
+    taken = offsets(lengths)
     return np.arange(taken[-1]) + np.repeat(offset[rows] - taken[:-1], lengths), taken
 
 

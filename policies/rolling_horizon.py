@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from policies.problem import Floats
+from policies.ragged import lengths_of
 from policies.rolling_horizon_exact import EXACT_GAP, solve_compact
 from policies.rolling_horizon_filling import fastest, fit
 from policies.rolling_horizon_model import Model, Plans, loads_gpus, objective_value
@@ -149,7 +150,7 @@ def _bound(model: Model, prices: Floats, plans: Plans) -> float:
 
 def _price_range(model: Model) -> tuple[Floats, Floats]:
     """[steps] twice: prices that matter to nobody, and prices at which nobody grows."""
-    smallest = np.repeat(model.gpus[model.offset[:-1]], np.diff(model.offset))
+    smallest = np.repeat(model.gpus[model.offset[:-1]], lengths_of(model.offset))
     extra = model.gpus - smallest
     most_served = np.maximum(model.served, model.first_served)
     highest = (most_served[extra > 0] / extra[extra > 0]).max() * model.worth

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from policies.problem import Floats, Ints
+from policies.ragged import lengths_of
 from policies.rolling_horizon_model import Model, Plans, loads_gpus, objective_value
 
 EXACT_GAP = 1e-6
@@ -75,7 +76,7 @@ def solve_literal(model: Model, nodes: int = 100_000, gap: float = EXACT_GAP) ->
     each = sp.identity(steps)
     owner, served = sp.kron(each, _owner(model)), _served(model)
     n_of_option, k = owner.T, np.tile(model.gpus, steps).astype(np.float64)
-    one_more = np.tile(np.diff(model.offset), steps) + 1  # |K| + 1
+    one_more = np.tile(lengths_of(model.offset), steps) + 1  # |K| + 1
     served_by_all = np.asarray(served.sum(axis=1)).ravel()
     program = [
         *_indicators(variables, "minus", n_of_option, k, k.max()),  # (16)

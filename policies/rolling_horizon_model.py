@@ -18,6 +18,7 @@ import numpy as np
 from numba import types
 
 from policies.problem import Bools, Floats, Ints
+from policies.ragged import offsets
 
 Objective: TypeAlias = Literal["cumulative", "final"]
 
@@ -126,7 +127,7 @@ def model_of(
 ) -> Model:
     """A model of the legal sizes of [jobs, sizes] columns, sizes ascending in GPUs."""
     return Model(
-        offset=np.concatenate(([0], np.cumsum(legal.sum(axis=1)))).astype(np.int64),
+        offset=offsets(legal.sum(axis=1)),
         gpus=np.ascontiguousarray(gpus[legal], dtype=np.int64),
         served=served[legal],
         first_served=first_served[legal],

@@ -9,6 +9,7 @@ from numba import njit, types
 
 from policies.elastic_program import Sizes
 from policies.problem import Bools, Floats, Ints, Jobs, PolicyError
+from policies.ragged import lengths_of, offsets, rows_of
 
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
 _FLOATS = types.Array(types.float64, 1, "C", readonly=True)
@@ -40,7 +41,7 @@ class Scaling:
     def only(self, jobs: Bools) -> tuple[Ints, Sizes]:
         """Where the sizes of these jobs stand, and the sizes by themselves."""
         kept = np.flatnonzero(jobs[self.sizes.job])
-        offset = np.concatenate(([0], np.cumsum(np.diff(self.sizes.offset)[jobs])))
+        offset = offsets(lengths_of(self.sizes.offset)[jobs])
         return kept, Sizes(offset, self.sizes.gpus[kept], self.sizes.value[kept])
 
 
@@ -52,7 +53,7 @@ def scaling(jobs: Jobs, max_gpus: int | None = None) -> Scaling:
     widths = jobs.max_workers - jobs.min_workers + 1
     start = _start(jobs)
     fastest_s, batch_size = best_batches(jobs)
-    job = np.repeat(np.arange(len(jobs)), widths)
+    job = rows_of(widths)
     workers = np.arange(len(job)) - start[job] + jobs.min_workers[job]
     gpus = workers * jobs.gpus_per_worker[job]
 
@@ -79,8 +80,7 @@ def best_batches(jobs: Jobs) -> tuple[Floats, Ints]:
 
 def _start(jobs: Jobs) -> Ints:
     """[jobs + 1] Where the sizes of each job begin."""
-    start: Ints = np.concatenate(([0], np.cumsum(jobs.max_workers - jobs.min_workers + 1)))
-    return start
+    return offsets(jobs.max_workers - jobs.min_workers + 1)
 
 
 def _smallest(jobs: Jobs, job: Ints, fits: Bools) -> Ints:
@@ -100,8 +100,8 @@ def _smallest(jobs: Jobs, job: Ints, fits: Bools) -> Ints:
 def _largest_batch_s(jobs: Jobs, column: Ints) -> Floats:
     """[jobs] Seconds of an epoch at a column of each curve, with the largest batch that fits."""
     curves = jobs.curves
-    batches = np.diff(curves.batch_offset)
-    job = np.repeat(np.arange(len(jobs)), batches)
+    batches = lengths_of(curves.batch_offset)
+    job = rows_of(batches)
     row = np.arange(len(job)) - curves.batch_offset[job]
     width = (jobs.max_workers - jobs.min_workers + 1)[job]
     epoch_s = curves.epoch_s[curves.offset[job] + row * width + column[job]]

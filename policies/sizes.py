@@ -9,6 +9,7 @@ from numba import njit, types
 
 from policies.curves import curve_start
 from policies.problem import Floats, Ints, Jobs
+from policies.ragged import lengths_of, offsets, rows_of
 
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
 _FLOATS = types.Array(types.float64, 1, "C", readonly=True)
@@ -30,7 +31,7 @@ class Sizes:
         range. With `slower` a size no faster than a smaller one stays, and rates do not ascend.
         """
         span = jobs.max_workers - jobs.min_workers + 1
-        job = np.repeat(np.arange(len(jobs)), span)
+        job = rows_of(span)
         workers = np.arange(len(job)) - np.repeat(np.cumsum(span) - span - jobs.min_workers, span)
         if powers_of_two:
             power = (workers & (workers - 1)) == 0
@@ -40,7 +41,7 @@ class Sizes:
         first = np.searchsorted(job, np.arange(len(jobs)))
         counts = np.bincount(job, minlength=len(jobs)) + 1
         return cls(
-            offset=np.concatenate(([0], np.cumsum(counts))),
+            offset=offsets(counts),
             gpus=np.insert(gpus, first, 0),
             rate=np.insert(1.0 / epoch_s, first, 0.0),
         )
@@ -55,8 +56,8 @@ class Sizes:
 
     def standing(self, jobs: Jobs) -> Ints:
         """[jobs] Index of the size that each job has now; beyond its last where it is none."""
-        counts = np.diff(self.offset)
-        job = np.repeat(np.arange(len(jobs)), counts)
+        counts = lengths_of(self.offset)
+        job = rows_of(counts)
         same = np.flatnonzero(self.gpus == (jobs.workers * jobs.gpus_per_worker)[job])
         index = counts.copy()
         index[job[same]] = same - self.offset[job[same]]

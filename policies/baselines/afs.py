@@ -23,6 +23,7 @@ from policies.problem import (
     PolicyError,
     Problem,
 )
+from policies.ragged import rows_of
 
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
 _FLOATS = types.Array(types.float64, 1, "C", readonly=True)
@@ -96,7 +97,7 @@ class _Factors:
     def of(cls, jobs: Jobs) -> _Factors:
         span = jobs.max_workers - jobs.min_workers + 1
         start = np.cumsum(span) - span
-        job = np.repeat(np.arange(len(jobs)), span)
+        job = rows_of(span)
         epoch_s = jobs.curves.epoch_s[(curve_start(jobs) - start)[job] + np.arange(len(job))]
         return cls(start, jobs.base_gpus[job] * epoch_s[start[job]] / epoch_s)
 

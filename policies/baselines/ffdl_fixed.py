@@ -11,6 +11,7 @@ import numpy as np
 from policies.curves import curve_start
 from policies.ffdl import Ffdl
 from policies.problem import Curves, Ints, Jobs, PolicyError
+from policies.ragged import offsets
 from policies.scaling import Scaling, scaling
 
 
@@ -64,7 +65,7 @@ def _at_one_batch(jobs: Jobs, batch_size: Ints) -> Jobs:
     """The jobs as if this were the only batch size that each one can have."""
     jobs = replace(jobs, batch_size=batch_size)
     span = jobs.max_workers - jobs.min_workers + 1
-    offset = np.concatenate(([0], np.cumsum(span)))
+    offset = offsets(span)
     entries = np.repeat(curve_start(jobs) - offset[:-1], span) + np.arange(offset[-1])
     curves = Curves(jobs.curves.epoch_s[entries], offset, batch_size, np.arange(len(jobs) + 1))
     return replace(jobs, curves=curves)
