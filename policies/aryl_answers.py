@@ -60,7 +60,7 @@ class _Reasons:
     def of(self, row: int) -> Reason:
         """That of one job."""
         if (waits := self.base.waits.get(row)) is not None:
-            return waits()
+            return waits(row)
         fleet, types = self.fleet, [each.name for each in self.fleet.types]
         numbers: Numbers = {name: column[row].item() for name, column in self._columns.items()}
         numbers["resize_s"] = fleet.problem.resize_s

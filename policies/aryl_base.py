@@ -8,17 +8,25 @@ loan first (§5.3). Jobs that mix types come last, on what is left (§6), on tra
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import compress
+from typing import TypeAlias
 
 import numpy as np
 
 from policies.aryl_gpus import Fleet
 from policies.problem import Bools, Ints
 from policies.reason import Reason, because
+
+Why: TypeAlias = Callable[[int], Reason]
+"""Why a job does not run, given its row: put together where it is read."""
+
+_Place: TypeAlias = tuple[float, int, int]
+"""In the line, soonest first: seconds to go, job, type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +36,7 @@ class Base:
     workers: Ints  # [jobs, types] of the base demands: all zero for a job that does not run
     gpu_type: Ints  # [jobs] where a job runs or would start; -1: on several types, or on none
     free_gpus: Ints  # [types] C*, left for phase 2
-    waits: Mapping[int, Callable[[], Reason]]
-    """By job: why it does not run."""
+    waits: Mapping[int, Why]  # by row of those that do not run
 
     @property
     def runs(self) -> Bools:
@@ -65,8 +72,7 @@ class _Floor:
     free: Ints = field(init=False)  # [types]
     workers: Ints = field(init=False)  # [jobs, types]
     gpu_type: Ints = field(init=False)  # [jobs]
-    started: int = 0
-    waits: dict[int, Callable[[], Reason]] = field(default_factory=dict)
+    waits: dict[int, Why] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         jobs, types = len(self.fleet.problem.jobs), len(self.fleet.types)
@@ -90,17 +96,8 @@ class _Floor:
             self._settle(row)
         taken = self.fleet.gpus - self.free
         for row in np.flatnonzero((jobs.workers > 0) & ~self.workers.any(axis=1)).tolist():
-            usable = self.fleet.may_use[row]
-            self.gpu_type[row] = (*self.fleet.preferred[row], -1)[0]
-            self.waits[row] = partial(
-                because,
-                "gives up its {workers} workers: of {capacity} GPUs left, {taken} go to the base "
-                "demands of other running jobs, it needs {needed}",
-                workers=int(jobs.workers[row]),
-                capacity=int(self.fleet.gpus[usable].sum()),
-                taken=int(taken[usable].sum()),
-                needed=int(jobs.base_gpus[row]),
-            )
+            self.gpu_type[row] = (*self.fleet.preferred(row), -1)[0]
+            self.waits[row] = partial(self._gives_up, taken)
 
     def start_mixed(self, queue: Ints) -> None:
         """Jobs that mix types start, shortest first by their times on what is left to them all."""
@@ -121,14 +118,26 @@ class _Floor:
         base, low = self._mixed_base(row), int(self.fleet.problem.jobs.min_workers[row])
         if base.sum() == low:
             self.put(row, base)
-            self.started += 1
             return
-        self.waits[row] = partial(
-            because,
+        self.waits[row] = partial(self._waits_for_any, int(self.free.sum()))
+
+    def _gives_up(self, taken: Ints, row: int) -> Reason:
+        jobs, usable = self.fleet.problem.jobs, self.fleet.may_use[row]
+        return because(
+            "gives up its {workers} workers: of {capacity} GPUs left, {taken} go to the base "
+            "demands of other running jobs, it needs {needed}",
+            workers=int(jobs.workers[row]),
+            capacity=int(self.fleet.gpus[usable].sum()),
+            taken=int(taken[usable].sum()),
+            needed=int(jobs.base_gpus[row]),
+        )
+
+    def _waits_for_any(self, free: int, row: int) -> Reason:
+        return because(
             "waits: needs {needed} GPUs of any types, {free} are left by the base demands of "
             "running jobs, of jobs that keep to one type and of shorter ones",
             needed=int(self.fleet.problem.jobs.base_gpus[row]),
-            free=int(self.free.sum()),
+            free=free,
         )
 
     def _standing_base(self) -> Ints:
@@ -151,7 +160,7 @@ class _Floor:
             if base.sum() == low:
                 self.put(row, base)
             return
-        for gpu_type in fleet.preferred[row]:
+        for gpu_type in fleet.preferred(row):
             if jobs.base_gpus[row] <= self.free[gpu_type]:
                 self.gpu_type[row] = gpu_type
                 self.put(row, _on(fleet, gpu_type, low))
@@ -168,63 +177,78 @@ class _Line:
     """The jobs that wait and keep to one type, each aimed at the first of its types with room.
 
     As types fill up, jobs aim at their next one, and their place in the line changes with the time
-    that they would take there. One that fits nowhere any more keeps its place, to be told.
+    that they would take there. One that fits nowhere any more keeps its place, to be told. Those
+    that fit nowhere from the start, most of a long queue, stand beside the line.
     """
 
     def __init__(self, floor: _Floor, rows: Ints) -> None:
-        self.floor = floor
+        fleet = floor.fleet
+        self.floor, self.rows = floor, rows
         self.free: list[int] = floor.free.tolist()  # numpy is slow a number at a time
-        self.need: list[int] = floor.fleet.problem.jobs.base_gpus.tolist()
-        self.line: list[tuple[float, int, int]] = []  # seconds to go, job, type: soonest first
-        self.largest: list[list[tuple[int, int]]] = [[] for _ in floor.fleet.types]  # -GPUs, job
-        self.left_s = [
-            dict(zip(rows.tolist(), seconds.tolist(), strict=True))
-            for seconds in floor.fleet.base_s(rows)
-        ]
-        for row in rows.tolist():
-            self._aim(row)
+        self.need: list[int] = fleet.problem.jobs.base_gpus.tolist()
+        self.left_s = np.array(fleet.base_s(rows))  # [types and any, rows]
+        nowhere: _Place = (-np.inf, -1, -1)
+        self.starts = [(nowhere, self.free)]
+        """From none on: how far down the line they had come by each, and the GPUs left after it."""
+        self.started: dict[int, int] = {}  # job -> how many had when it no longer fitted
+        usable = fleet.may_use[rows]
+        fits = usable & (fleet.problem.jobs.base_gpus[rows, None] <= floor.free)
+        aim = fleet.first_choice(rows, fits)
+        beside = aim < 0
+        floor.gpu_type[rows] = np.where(beside, fleet.first_choice(rows, usable), aim)
+        floor.waits |= dict.fromkeys(rows[beside].tolist(), self._waits)
+        left_s = self.left_s[aim, np.arange(len(rows))]
+        waiting = (column[~beside].tolist() for column in (left_s, rows, aim))
+        self.line: list[_Place] = [*zip(*waiting, strict=True)]
+        heapify(self.line)
+        self.largest: list[list[tuple[int, int]]] = [[] for _ in fleet.types]  # -GPUs, job
+        for _, row, gpu_type in self.line:
+            heappush(self.largest[gpu_type], (-self.need[row], row))
 
     def start(self) -> None:
-        """Start whoever fits when its turn comes; say to the others why they wait."""
+        """Start whoever fits when its turn comes; the others wait."""
         floor = self.floor
         while self.line:
-            left_s, row, gpu_type = heappop(self.line)
+            place = heappop(self.line)
+            _, row, gpu_type = place
             if floor.gpu_type[row] != gpu_type:
                 continue  # it aims elsewhere by now
-            if gpu_type < 0 or self.need[row] > self.free[gpu_type]:
-                floor.waits[row] = partial(self._waits, row, left_s, floor.started, self.free)
+            if self.need[row] > self.free[gpu_type]:
+                floor.waits[row], self.started[row] = self._waits, len(self.starts) - 1
                 continue
             low = int(floor.fleet.problem.jobs.min_workers[row])
             floor.put(row, _on(floor.fleet, gpu_type, low))
-            floor.started += 1
             self.free = floor.free.tolist()
+            self.starts.append((max(place, self.starts[-1][0]), self.free))
             self._aim_elsewhere(gpu_type)
 
-    def _aim(self, row: int) -> None:
-        """Aim a job at the first type with room; where there is none, leave it where it is."""
-        floor = self.floor
-        choices, need = floor.fleet.preferred[row], self.need[row]
-        fitting = [at for at in choices if need <= self.free[at]]
-        if not fitting and floor.gpu_type[row] >= 0:
-            return
-        chosen = (*fitting, *choices, -1)[0]
-        floor.gpu_type[row] = chosen
-        heappush(self.line, (self.left_s[chosen][row], row, chosen))
-        if chosen >= 0:
-            heappush(self.largest[chosen], (-need, row))
-
     def _aim_elsewhere(self, gpu_type: int) -> None:
-        """Those that no longer fit on a type aim at the next one."""
+        """Those that no longer fit on a type aim at the next one with room, if there is one."""
         floor, largest = self.floor, self.largest[gpu_type]
         while largest and -largest[0][0] > self.free[gpu_type]:
             _, row = heappop(largest)
-            if floor.gpu_type[row] == gpu_type and not floor.workers[row].any():
-                self._aim(row)
+            if floor.gpu_type[row] != gpu_type or floor.workers[row].any():
+                continue
+            need = self.need[row]
+            fitting = [at for at in floor.fleet.preferred(row) if need <= self.free[at]]
+            if fitting:
+                floor.gpu_type[row] = fitting[0]
+                heappush(self.line, (self._left_s(row, fitting[0]), row, fitting[0]))
+                heappush(self.largest[fitting[0]], (-need, row))
 
-    def _waits(self, row: int, left_s: float, started: int, free: Sequence[int]) -> Reason:
-        """Why a job waits before which so many started, and so many GPUs of each type were left."""
-        fleet = self.floor.fleet
-        usable = fleet.may_use[row].tolist()
+    def _left_s(self, row: int, gpu_type: int) -> float:
+        """Seconds to go on the base demand, on GPUs of a type or, for -1, of rate 1."""
+        return float(self.left_s[gpu_type, self.rows.searchsorted(row)])
+
+    def _waits(self, row: int) -> Reason:
+        """Why a job waits: how many before it started, and how many GPUs these left."""
+        fleet, gpu_type = self.floor.fleet, int(self.floor.gpu_type[row])
+        left_s = self._left_s(row, gpu_type)
+        started = self.started.get(row)
+        if started is None:  # it stood beside the line
+            place = (left_s, row, gpu_type)
+            started = bisect_left(self.starts, place, key=lambda start: start[0]) - 1
+        _, free = self.starts[started]
         asked = fleet.problem.jobs.gpu_type[row]
         if asked:
             needs, where = "{needed} {gpu_type} GPUs", "{free} are left"
@@ -236,7 +260,7 @@ class _Line:
             f"waits: needs {needs}, {where} by the base demands of running jobs "
             "and of {started} shorter ones; {left_s:.0f} s to go at its minimum",
             needed=self.need[row],
-            free=max(compress(free, usable), default=0),
+            free=max(compress(free, fleet.may_use[row].tolist()), default=0),
             started=started,
             left_s=left_s,
             **({"gpu_type": asked} if asked else {}),

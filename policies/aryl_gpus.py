@@ -14,6 +14,7 @@ import numpy as np
 
 from policies.aryl_speeds import Speeds, speeds
 from policies.problem import Bools, Curves, Floats, Ints, Problem, Servers
+from policies.ragged import lengths_of, offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +93,26 @@ class Fleet:
             return self.training_first
         return tuple(sorted(self.training_first, key=lambda at: not self.types[at].on_loan))
 
-    @cached_property
-    def preferred(self) -> list[tuple[int, ...]]:
-        """[jobs] The types that a job may stand on, best first."""
-        elastic, types = self.problem.jobs.elastic, np.arange(len(self.types))
-        kind = 2 * (self.may_use @ 2**types) + elastic  # numbers are quick to look up
-        _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
-        orders = [self.elastic_first if elastic[row] else self.training_first for row in first]
-        chosen = [
-            tuple(at for at in order if self.may_use[row, at])
-            for row, order in zip(first, orders, strict=True)
-        ]
-        return [chosen[each] for each in kind.tolist()]
+    def preferred(self, row: int) -> tuple[int, ...]:
+        """The types that a job may stand on, best first."""
+        order = self.elastic_first if self.problem.jobs.elastic[row] else self.training_first
+        usable = self.may_use[row].tolist()
+        return tuple(at for at in order if usable[at])
+
+    def first_choice(self, rows: Ints, usable: Bools) -> Ints:
+        """[rows] The best of each job's types of those that are [rows, types] usable; -1: none."""
+        elastic, first = self.problem.jobs.elastic[rows], np.full(len(rows), -1)
+        for order, alike in ((self.elastic_first, elastic), (self.training_first, ~elastic)):
+            for at in reversed(order):
+                first[alike & usable[:, at]] = at
+        return first
 
     @cached_property
     def may_use(self) -> Bools:
         """[jobs, types] Whether a job's workers may run on GPUs of a type."""
         asked = self.problem.jobs.gpu_type
+        if not any(asked):
+            return self._fits
         wishes = {wish: [wish in ("", each.name) for each in self.types] for wish in set(asked)}
         may = np.array([wishes[wish] for wish in asked], dtype=np.bool_)
         return may.reshape(self._fits.shape) & self._fits
@@ -139,8 +143,7 @@ class Fleet:
     def start(self) -> Ints:
         """[jobs + 1] Where the sizes of each job begin in `Speeds`."""
         jobs = self.problem.jobs
-        start: Ints = np.concatenate(([0], np.cumsum(jobs.max_workers - jobs.min_workers + 1)))
-        return start
+        return offsets(jobs.max_workers - jobs.min_workers + 1)
 
     @cached_property
     def on_type(self) -> tuple[Speeds, ...]:
@@ -199,8 +202,8 @@ class Fleet:
     def alone(self, gpu_type: int, rows: Ints) -> Problem:
         """These jobs as they are where there are only GPUs of one type: one batch size a job."""
         jobs = self.problem.jobs
-        width = np.diff(self.start)[rows]
-        offset = np.concatenate(([0], np.cumsum(width)))
+        width = lengths_of(self.start)[rows]
+        offset = offsets(width)
         entry = np.repeat(self.start[rows] - offset[:-1], width) + np.arange(offset[-1])
         curves = Curves(
             epoch_s=self.on_type[gpu_type].epoch_s[entry] / self.types[gpu_type].rate,

@@ -63,8 +63,8 @@ FAULTS = (
         "aryl-longest-first",
         "phase 1 starts the longest job first",
         "policies/aryl_base.py",
-        "(self.left_s[chosen][row], row, chosen)",
-        "(-self.left_s[chosen][row], row, chosen)",
+        "(column[~beside].tolist() for column in (left_s, rows, aim))",
+        "(column[~beside].tolist() for column in (-left_s, rows, aim))",
         "tests/policies/test_aryl.py",
     ),
     Fault(

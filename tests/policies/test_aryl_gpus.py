@@ -220,7 +220,7 @@ def literal_base(fleet):
     while True:
         line = []
         for row in waiting:
-            fitting = [at for at in fleet.preferred[row] if jobs.base_gpus[row] <= free[at]]
+            fitting = [at for at in fleet.preferred(row) if jobs.base_gpus[row] <= free[at]]
             if fitting:
                 left_s = jobs.remaining_s(row, int(jobs.min_workers[row]))
                 line.append((left_s / fleet.types[fitting[0]].rate, row, fitting[0]))
