@@ -71,12 +71,14 @@ def _rules_for_jobs(jobs: Jobs) -> Iterator[Rule]:
     yield "remaining_epochs", jobs.remaining_epochs, _no_amount(jobs.remaining_epochs), AMOUNT
     yield "attained_gpu_s", jobs.attained_gpu_s, _no_amount(jobs.attained_gpu_s), AMOUNT
     none = np.isnan(jobs.worth)
-    yield "worth", jobs.worth, ~none & ~(np.isfinite(jobs.worth) & (jobs.worth > 0)), "positive"
+    if not none.all():
+        worthless = ~(np.isfinite(jobs.worth) & (jobs.worth > 0))
+        yield "worth", jobs.worth, ~none & worthless, "positive"
+        for name in ("steepness_per_s", "target_s"):
+            values = getattr(jobs, name)
+            yield name, values, ~none & _no_amount(values), AMOUNT
     memory = jobs.gpu_memory_gib
     yield "gpu_memory_gib", memory, memory <= 0, "positive"
-    for name in ("steepness_per_s", "target_s"):
-        values = getattr(jobs, name)
-        yield name, values, ~none & _no_amount(values), AMOUNT
 
     curves = jobs.curves
     batches = lengths_of(curves.batch_offset)

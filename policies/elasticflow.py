@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,7 +11,16 @@ import numpy as np
 from policies.checks import check, check_interval, check_seconds
 from policies.elasticflow_reasons import Outcome
 from policies.marginal_return import Spare, marginal_return
-from policies.problem import Bools, Decision, Ints, Memory, PlacementRule, PolicyError, Problem
+from policies.problem import (
+    Bools,
+    Decision,
+    Ints,
+    Memory,
+    PlacementRule,
+    PlanStep,
+    PolicyError,
+    Problem,
+)
 from policies.reason import Number, Reason
 from policies.share import SATISFIED, Claims, Filled, Plans, kept, minimum_shares
 from policies.sizes import Sizes
@@ -241,12 +251,17 @@ class _Book:
         changed = rows[grown.begin[rows] != filled.plans.begin[rows]]
         gpus = self.sizes.gpus[self.sizes.offset[:-1] + first]
         promised_by_row = promised.by_row()
+
+        @cache
+        def ahead() -> dict[int, tuple[PlanStep, ...]]:
+            return {**promised_by_row, **self._steps(grown, changed).by_row()}
+
         outcome = Outcome(
             problem=self.problem,
             placement=PlacementRule.BUDDY if self.policy.powers_of_two else PlacementRule.PACK,
             promised=promised_by_row,
-            ahead={**promised_by_row, **self._steps(grown, changed).by_row()},
-            rejected={jobs.ids[row]: why for row, why in self.rejected.items()},
+            ahead=ahead,
+            rejected=self.rejected,
             workers=gpus // jobs.gpus_per_worker,
             free_gpus=self.problem.servers.total_gpus - int(gpus.sum()),
             done=filled.plans.done,
@@ -254,7 +269,8 @@ class _Book:
             smallest_gpus=self.sizes.gpus[self.sizes.offset[:-1] + 1],
         )
         review_at_s = _review_at_s(promised, outcome.workers)
-        decision = Decision(outcome.allocations(), outcome.rejected, review_at_s)
+        rejected = {jobs.ids[row]: why for row, why in self.rejected.items()}
+        decision = Decision(outcome.allocations(), rejected, review_at_s)
         soft = [jobs.ids[row] for row in np.flatnonzero(self.soft).tolist()]
         return decision, {"version": 2, **promised.to_memory(jobs), "soft": soft}
 

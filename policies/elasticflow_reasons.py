@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from policies.problem import (
-    Allocation,
-    Bools,
-    Floats,
-    Ints,
-    PlacementRule,
-    PlanStep,
-    Problem,
-    Promise,
-)
+from policies.answers import Answers
+from policies.problem import Bools, Floats, Ints, PlacementRule, PlanStep, Problem, Promise
 from policies.reason import Number, Reason
 from policies.sentences import change
 
@@ -26,55 +18,53 @@ class Outcome:
     problem: Problem
     placement: PlacementRule
     promised: Mapping[int, tuple[PlanStep, ...]]  # by row: the plans of minimum shares
-    ahead: Mapping[int, tuple[PlanStep, ...]]  # by row: the plans with what is had beyond these
-    rejected: Mapping[str, Reason]
+    ahead: Callable[[], Mapping[int, tuple[PlanStep, ...]]]
+    """By row: the plans with what is had beyond these."""
+    rejected: Mapping[int, Reason]  # by row
     workers: Ints  # [jobs] from now on
     free_gpus: int  # that nobody got
     done: Floats  # [jobs] epochs that the promised plan does
     late: Bools  # [jobs] whose plan does not do what is left
     smallest_gpus: Ints  # [jobs] GPUs of the smallest size
 
-    def allocations(self) -> dict[str, Allocation]:
+    def allocations(self) -> Answers:
         """Of each job that is not rejected, with why it has what it has."""
-        jobs, now_s = self.problem.jobs, self.problem.now_s
-        columns = zip(
+        jobs = self.problem.jobs
+        until_s = jobs.deadline_s.tolist()
+        promises = {row: Promise(steps, until_s[row]) for row, steps in self.promised.items()}
+        answers = Answers(
             jobs.ids,
-            self.workers.tolist(),
-            jobs.workers.tolist(),
-            jobs.remaining_epochs.tolist(),
-            jobs.deadline_s.tolist(),
-            self.done.tolist(),
-            self.late.tolist(),
-            self.smallest_gpus.tolist(),
-            strict=True,
+            self.workers,
+            self._why,
+            self.placement,
+            promises=promises,
+            plan=lambda row: self.ahead().get(row, ()),
         )
-        allocations = {}
-        for row, (job, workers, before, epochs, until_s, done, late, smallest) in enumerate(
-            columns
-        ):
-            numbers: dict[str, Number] = {"workers": workers, "before": before, "epochs": epochs}
-            steps = self.promised.get(row)
-            if steps is not None:
-                numbers["share"] = steps[0].workers
-                numbers["left_s"] = until_s - now_s
-                numbers["done"] = done
-                behind = _LATE if late else _SHARE
-                if not late and not steps[0].workers and len(steps) > 1:
-                    numbers["wait_s"] = steps[1].start_s - now_s
-                    behind = _SHARE_LATER
-            elif job in self.rejected:
-                continue
-            else:
-                numbers["needed"], numbers["free"] = smallest, self.free_gpus
-                behind = _SPARE if workers else _WAITS
-            allocations[job] = Allocation(
-                workers,
-                Reason(change(workers, before) + behind, numbers),
-                self.placement,
-                plan=self.ahead.get(row, ()),
-                promise=None if steps is None else Promise(steps, until_s),
-            )
-        return allocations
+        if not self.rejected:
+            return answers
+        return answers.of([job for row, job in enumerate(jobs.ids) if row not in self.rejected])
+
+    def _why(self, row: int) -> Reason:
+        jobs, now_s = self.problem.jobs, self.problem.now_s
+        workers, before = int(self.workers[row]), int(jobs.workers[row])
+        numbers: dict[str, Number] = {
+            "workers": workers,
+            "before": before,
+            "epochs": float(jobs.remaining_epochs[row]),
+        }
+        steps = self.promised.get(row)
+        if steps is None:
+            numbers["needed"], numbers["free"] = int(self.smallest_gpus[row]), self.free_gpus
+            return Reason(change(workers, before) + (_SPARE if workers else _WAITS), numbers)
+        late = bool(self.late[row])
+        numbers["share"] = steps[0].workers
+        numbers["left_s"] = float(jobs.deadline_s[row]) - now_s
+        numbers["done"] = float(self.done[row])
+        behind = _LATE if late else _SHARE
+        if not late and not steps[0].workers and len(steps) > 1:
+            numbers["wait_s"] = steps[1].start_s - now_s
+            behind = _SHARE_LATER
+        return Reason(change(workers, before) + behind, numbers)
 
 
 _TO_DEADLINE = (

@@ -38,13 +38,12 @@ class Sizes:
             job, workers = job[power], workers[power]
         job, workers, epoch_s = sizes_among(jobs, job, workers, slower=slower)
         gpus = workers * jobs.gpus_per_worker[job]
-        first = np.searchsorted(job, np.arange(len(jobs)))
-        counts = np.bincount(job, minlength=len(jobs)) + 1
-        return cls(
-            offset=offsets(counts),
-            gpus=np.insert(gpus, first, 0),
-            rate=np.insert(1.0 / epoch_s, first, 0.0),
-        )
+        offset = offsets(np.bincount(job, minlength=len(jobs)) + 1)
+        sized = np.ones(offset[-1], dtype=np.bool_)
+        sized[offset[:-1]] = False  # 0 GPUs, at which nothing is done
+        sizes = cls(offset, np.zeros(offset[-1], dtype=np.int64), np.zeros(offset[-1]))
+        sizes.gpus[sized], sizes.rate[sized] = gpus, 1.0 / epoch_s
+        return sizes
 
     def gpus_of(self, job: int) -> Ints:
         """A view of one job's sizes."""

@@ -64,6 +64,6 @@ class Wishes:
             gpu_type=answers.gpu_type,
             sought=np.full(len(jobs), answers.placement is _BUDDY),
             reasons=[answers.reasons] * len(jobs),
-            promises={},
+            promises=answers.promises,
             allocation=answers.allocation,
         )
