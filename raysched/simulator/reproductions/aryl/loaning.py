@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raysched.simulator.reproductions.aryl.compared import average, each_row, least
-from raysched.simulator.reproductions.aryl.overall import RECLAIMS
 from raysched.simulator.reproductions.aryl.runs import (
     BASIC,
     LOANING,
@@ -19,6 +18,7 @@ from raysched.simulator.reproductions.aryl.runs import (
     on_loan,
     runs,
 )
+from raysched.simulator.reproductions.aryl.schemes import RECLAIMS
 from raysched.simulator.reproductions.experiment import (
     Claim,
     Effort,

@@ -45,10 +45,13 @@ def scheme(policy: str, reclaim: str = "", **other: Any) -> Scheme:
     return {"policy": policy, "reclaim": reclaim, **basic, **plain, **other}
 
 
-PART, BESIDE_POLLUX, QUICK = 1 / 8, 1 / 16, 1 / 64
-"""Scales: of experiments, of those with Pollux, which refuses to search for more jobs and GPUs than
-that, and of all of them when quick. At full scale a run with a decision at each event takes more
-than ten minutes."""
+FULL, PART, BESIDE_POLLUX, QUICK = 1.0, 1 / 8, 1 / 16, 1 / 64
+"""Scales: as printed, of most experiments, of those with Pollux, which refuses to search for more
+jobs and GPUs than that, and of all of them when quick."""
+
+FULL_SLOT_S = 60.0
+"""At full scale a run with a decision at each event takes more than ten minutes. With one a minute
+at most it takes two to five."""
 
 OTHERS: Mapping[str, Scheme] = {
     "pollux": {"interval_s": None, "generations": 5, "population": 20, "pauses": False},
@@ -76,6 +79,17 @@ def runs(effort: Effort, schemes: Iterable[Scheme], *, scale: float = PART) -> l
     ]
 
 
+def runs_at_full_scale(effort: Effort, schemes: Iterable[Scheme]) -> list[Run]:
+    """Each scheme once, with a decision a minute at most; when quick at the quick scale."""
+    size = QUICK if effort.quick else FULL
+    return [
+        Run(
+            simulate, {**each, "seed": 0, "scale": size, "slot_s": FULL_SLOT_S}, _cpu_s(each) * size
+        )
+        for each in schemes
+    ]
+
+
 def _cpu_s(each: Scheme) -> float:
     """At full scale, as measured at an eighth of it."""
     by_policy = {"fifo": 60.0, "gandiva_elastic": 330.0, "pollux": 600.0}
@@ -83,13 +97,20 @@ def _cpu_s(each: Scheme) -> float:
 
 
 def simulate(
-    *, seed: int, scale: float, elastic: float, mixing: float, imperfect: bool, **how: Any
+    *,
+    seed: int,
+    scale: float,
+    elastic: float,
+    mixing: float,
+    imperfect: bool,
+    slot_s: float | None = None,
+    **how: Any,
 ) -> Measured:
-    """The days of a seed under a scheme."""
+    """The days of a seed under a scheme. `slot_s`: as in `Settings`."""
     drawn = Workload(
         scale=scale, elastic=elastic, mixing=mixing, imperfect=imperfect, tunable=how["tuned"]
     )
-    return measure(play(drawn, seed, how), drawn, seed)
+    return measure(play(drawn, seed, how, slot_s), drawn, seed)
 
 
 def on_loan(*, seed: int, scale: float) -> Measured:
@@ -112,7 +133,7 @@ def on_loan(*, seed: int, scale: float) -> Measured:
     }
 
 
-def play(drawn: Workload, seed: int, how: Scheme) -> Outcome:
+def play(drawn: Workload, seed: int, how: Scheme, slot_s: float | None = None) -> Outcome:
     """Simulate to the end."""
     policy, reclaim, keeps = how["policy"], how["reclaim"], how["keeps"]
     days = scenario(drawn, seed, lends=bool(reclaim))
@@ -125,6 +146,7 @@ def play(drawn: Workload, seed: int, how: Scheme) -> Outcome:
         loaning="aryl" if reclaim else "off",
         loaning_parameters=lending if reclaim else {},
         costs=Costs(preempted_s=PREEMPTED_S, at_boundaries=False, mixing=keeps),
+        slot_s=slot_s,
         report_every_s=REPORT_S,
     )
     return Simulator(days, settings).run()

@@ -10,8 +10,8 @@ import numpy as np
 
 from raysched.simulator.reproductions.aryl.compared import average, ratio
 from raysched.simulator.reproductions.aryl.measures import PERCENTILES
-from raysched.simulator.reproductions.aryl.overall import SCHEDULERS
 from raysched.simulator.reproductions.aryl.runs import BASELINE, BESIDE_POLLUX, Scheme, runs
+from raysched.simulator.reproductions.aryl.schemes import SCHEDULERS
 from raysched.simulator.reproductions.experiment import (
     Claim,
     Effort,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raysched.simulator.reproductions.aryl.compared import average, each_row, ratio
-from raysched.simulator.reproductions.aryl.overall import SCENARIOS
 from raysched.simulator.reproductions.aryl.runs import BASELINE, BASIC, Scheme, runs
+from raysched.simulator.reproductions.aryl.schemes import SCENARIOS
 from raysched.simulator.reproductions.experiment import (
     Claim,
     Effort,
