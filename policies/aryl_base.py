@@ -189,8 +189,8 @@ class _Line:
         self.left_s = np.array(fleet.base_s(rows))  # [types and any, rows]
         nowhere: _Place = (-np.inf, -1, -1)
         self.starts = [(nowhere, self.free)]
-        """From none on: how far down the line they had come by each, and the GPUs left after it."""
-        self.started: dict[int, int] = {}  # job -> how many had when it no longer fitted
+        """How far the line had come, and the GPUs left: before anyone started, and after each."""
+        self.started: dict[int, int] = {}  # job that did not fit at its turn -> starts before it
         usable = fleet.may_use[rows]
         fits = usable & (fleet.problem.jobs.base_gpus[rows, None] <= floor.free)
         aim = fleet.first_choice(rows, fits)

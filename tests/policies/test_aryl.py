@@ -116,6 +116,24 @@ def test_shortest_first_and_what_does_not_fit_is_skipped():
     )
 
 
+@given(problems())
+def test_who_waits_is_told_of_the_shorter_ones_and_of_what_they_left(case):
+    jobs = case.jobs
+    answers = Aryl().decide(case, NO_MEMORY)[0].allocations
+    queue = np.flatnonzero(jobs.workers == 0).tolist()
+    left_s = {row: jobs.remaining_s(row, int(jobs.min_workers[row])) for row in queue}
+    running = int(jobs.base_gpus[jobs.workers > 0].sum())
+    for row in (row for row in queue if not answers[jobs.ids[row]].workers):
+        before = [
+            other
+            for other in queue
+            if answers[jobs.ids[other]].workers and (left_s[other], other) < (left_s[row], row)
+        ]
+        told = answers[jobs.ids[row]].reason.numbers
+        assert told["started"] == len(before)
+        assert told["free"] == case.servers.total_gpus - running - jobs.base_gpus[before].sum()
+
+
 def test_elastic_jobs_queue_by_their_time_at_base_demand():
     jobs = [job("elastic", (1, 4), epoch_s=100), job("fixed", 4, epoch_s=99)]
     assert sizes(decide(jobs, [training(4)])) == {"elastic": 0, "fixed": 4}

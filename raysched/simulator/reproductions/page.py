@@ -33,6 +33,7 @@ def entry(experiment: Experiment, report: Report, *, command: str, picture: str 
         "command": command,
         "picture": picture,
         **asdict(report),
+        "why": " ".join(report.why.split()),  # texts are broken where the source's lines end
     }
 
 
