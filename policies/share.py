@@ -131,7 +131,9 @@ def kept(
 
 def edges_s(length_s: Floats) -> Floats:
     """[pieces + 1] Where the pieces begin, from 0, and where the last one ends."""
-    return np.concatenate(([0.0], np.cumsum(length_s)))
+    edge_s = np.zeros(len(length_s) + 1)
+    length_s.cumsum(out=edge_s[1:])
+    return edge_s
 
 
 @njit(

@@ -19,10 +19,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit, types
 
 from policies.problem import Bools, Ints
 
 _IDLE, _TAKEN = -1, -2
+_INTS = types.Array(types.int64, 1, "C", readonly=True)
+_BOOLS = types.Array(types.boolean, 1, "C", readonly=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,23 +154,17 @@ class _Floor:
     def _block(self, job: str) -> list[int]:
         """An aligned block within a server: idle by best fit, else the cheapest to clear."""
         size, per_server = self.sizes[job], self.tree.gpus_per_server
-        busy = self._busy(size)
-        tightest = np.zeros(len(busy), dtype=np.int64)  # GPUs idle around it: the fewest fit best
-        idle, around = (self.owner.reshape(-1, size) == _IDLE).sum(axis=1), size
-        while around < per_server:
-            idle, around = idle[::2] + idle[1::2], 2 * around
-            tightest += np.repeat(idle, around // size)
-        blocks = per_server // size
-        rack, away = np.repeat(self.rack, blocks), np.repeat(self._away(job), blocks)
-        order = self._order(busy, away, rack, tightest)
-        at = int(order[0]) if len(order) else 0
-        return list(range(at * size, (at + 1) * size)) if len(order) else []
+        at = _best_block(
+            *(self.owner, self.size, self._away(job), self.rack),
+            *(size, per_server, self.settled),
+        )
+        return [] if at < 0 else list(range(at * size, (at + 1) * size))
 
     def _servers(self, job: str) -> list[int]:
         """Whole servers: the cheapest to clear, in one rack if it costs no migration more."""
         size, per_server = self.sizes[job], self.tree.gpus_per_server
         count, rack = size // per_server, self.rack
-        busy = self._busy(size, per_server)
+        busy = self._busy(size)
         cheapest = self._order(busy, self._away(job), rack)
         best = cheapest[:count]
         idle = np.bincount(rack[busy == 0], minlength=len(self.tree.servers_per_rack))
@@ -178,10 +175,10 @@ class _Floor:
             return []
         return [gpu for at in sorted(best) for gpu in range(at * per_server, (at + 1) * per_server)]
 
-    def _order(self, busy: Ints, away: Bools, *then: Ints) -> Ints:
-        """Blocks that can be cleared, the best first."""
+    def _order(self, busy: Ints, away: Bools, rack: Ints) -> Ints:
+        """Servers that can be cleared, the best first."""
         keys = (away, busy) if self.settled else (busy, away)
-        order = np.lexsort((*reversed(then), *reversed(keys)))
+        order = np.lexsort((rack, *reversed(keys)))
         clear: Ints = order[busy[order] <= self.tree.gpus]
         return clear
 
@@ -192,15 +189,49 @@ class _Floor:
         away[home // self.tree.gpus_per_server] = False
         return away
 
-    def _busy(self, size: int, width: int | None = None) -> Ints:
-        """[blocks of `width`] GPUs to clear for a job of `size`; too many where it may not.
+    def _busy(self, size: int) -> Ints:
+        """[servers] GPUs to clear for a job of `size`; too many where it may not.
 
         Only smaller jobs move: then each move places less than the one that caused it.
         """
-        holds = self.size[self.owner].reshape(-1, width or size)
+        holds = self.size[self.owner].reshape(-1, self.tree.gpus_per_server)
         busy: Ints = (holds != 0).sum(axis=1)
         busy[holds.max(axis=1) >= size] = self.tree.gpus + 1
         return busy
+
+
+@njit(
+    types.int64(*(_INTS, _INTS, _BOOLS, _INTS), *(types.int64, types.int64, types.boolean)),
+    cache=True,
+)
+def _best_block(owner, size_of, away, rack, size, per_server, settled):  # type: ignore[no-untyped-def]
+    """The block of `size` to clear for a job, or -1: only smaller jobs move.
+
+    With the fewest GPUs of theirs, then on a server where the job stands (`settled`: first that),
+    then in the first rack, then with the fewest idle GPUs in the larger blocks around it.
+    """
+    best, best_key = -1, (0, 0, 0, 0)
+    for block in range(len(owner) // size):
+        busy = 0
+        for gpu in range(block * size, (block + 1) * size):
+            there = size_of[owner[gpu]]
+            if there >= size:
+                busy = -1
+                break
+            busy += there != 0
+        if busy < 0:
+            continue
+        around, idle = 2 * size, 0
+        while around <= per_server:
+            begin = block * size // around * around
+            idle += (owner[begin : begin + around] == _IDLE).sum()
+            around *= 2
+        server = block * size // per_server
+        first, second = (away[server], busy) if settled else (busy, away[server])
+        key = (int(first), int(second), rack[server], idle)
+        if best < 0 or key < best_key:
+            best, best_key = block, key
+    return best
 
 
 def _is_power_of_two(number: int) -> bool:
