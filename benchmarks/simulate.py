@@ -249,7 +249,7 @@ def _row(name: str, result: Result | None) -> Sequence[str]:
 
 def _draw(by_jobs: dict[int, float], path: Path) -> None:
     """CPU seconds by number of jobs, beside a line in proportion to them."""
-    most = max(by_jobs)
+    most, by_jobs = max(by_jobs), dict(sorted(by_jobs.items()))
     lines = {
         "jobs under fifo": by_jobs,
         "in proportion": {jobs: by_jobs[most] * jobs / most for jobs in by_jobs},
