@@ -20,7 +20,7 @@ from raysched.history import History
 from raysched.simulator import traces
 from raysched.simulator.assume import ASSUMED, Assumption
 from raysched.simulator.body import Outcome, Simulator
-from raysched.simulator.completions import completion_order, order_tau
+from raysched.simulator.completions import completion_order, order_tau, widest_swap_s
 from raysched.simulator.demand import EVERY_S, inference_pool
 from raysched.simulator.metrics import metrics, write_jobs
 from raysched.simulator.models import Settings
@@ -114,7 +114,8 @@ def servers_of(text: str, option: str = "--servers") -> tuple[ServerSet, ...]:
 
 def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Compared:
     """Simulate each policy; its metrics, and for a journal those of the run itself first. Then
-    `completion_order_tau` says how far a policy completes jobs in the order that was measured.
+    `completion_order_tau` says how far a policy completes jobs in the order that was measured, and
+    `completion_swap_s` how far apart jobs ended, at the most, that it completes in the other one.
 
     Written to `out`: `metrics.json`, `POLICY/jobs.csv` for each, `gpus.png` and `cdf.png`. Raises
     `UserError` and `PolicyError` before anything is written.
@@ -136,8 +137,9 @@ def compare(asked: Comparison, out: Path, watch: Watch = lambda *_: None) -> Com
     histories = {policy: outcome.history for policy, outcome in outcomes.items()}
     if MEASURED in histories:
         for policy in found.keys() - {MEASURED}:
-            tau = order_tau(histories[MEASURED], histories[policy])
-            found[policy]["completion_order_tau"] = tau
+            both = histories[MEASURED], histories[policy]
+            found[policy]["completion_order_tau"] = order_tau(*both)
+            found[policy]["completion_swap_s"] = widest_swap_s(*both)
     _write(found, outcomes, histories, out)
     completions = {policy: completion_order(history) for policy, history in histories.items()}
     return Compared(found, completions, runs[0].skipped, runs[0].left_out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
 from scipy.stats import kendalltau
 
 from raysched.history import History
@@ -28,6 +29,23 @@ def order_tau(measured: History, simulated: History) -> float | None:
         return None
     tau = float(kendalltau([ours[job] for job in both], [theirs[job] for job in both]).statistic)
     return None if math.isnan(tau) else round(tau, 4)
+
+
+def widest_swap_s(measured: History, simulated: History) -> float | None:
+    """The longest time between the measured ends of two jobs that the simulation ends in the other
+    order: 0 where it ends none so. A small one says that only near ties were broken otherwise.
+
+    None with less than two jobs that finished in both.
+    """
+    ours, theirs = _ended_s(measured), _ended_s(simulated)
+    pairs = sorted((ours[job], theirs[job]) for job in ours if job in theirs)
+    if len(pairs) < 2:
+        return None
+    measured_s, simulated_s = np.array(pairs, dtype=np.float64).T
+    latest_s = np.maximum.accumulate(simulated_s)
+    first = np.searchsorted(latest_s, simulated_s, side="right")  # that the simulation ends later
+    before = np.minimum(first, np.arange(len(pairs)))
+    return round(float((measured_s - measured_s[before]).max()), 3)
 
 
 def _ended_s(history: History) -> Mapping[str, float]:

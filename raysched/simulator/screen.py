@@ -60,7 +60,9 @@ def _print_completions(found: Compared) -> None:
         if policy != MEASURED:
             same = "the measured order" if orders[policy] == orders[MEASURED] else "another order"
             tau = found.metrics[policy]["completion_order_tau"]
-            Console().print(f"{policy}: {same}, Kendall's tau {_told(tau)}")
+            swap_s = found.metrics[policy]["completion_swap_s"]
+            swaps = f"; swaps within {_told(swap_s)} s" if swap_s else ""
+            Console().print(f"{policy}: {same}, Kendall's tau {_told(tau)}{swaps}")
 
 
 def _table(*columns: str) -> Table:

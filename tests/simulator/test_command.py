@@ -79,8 +79,9 @@ def test_a_journal_is_run_again_beside_what_was_measured(tmp_path):
     assert list(printed) == ["measured", "aryl"]
     assert printed["aryl"]["jct_s_mean"] == pytest.approx(printed["measured"]["jct_s_mean"])
     assert set(printed["measured"]) == METRICS
-    assert set(printed["aryl"]) == METRICS | {"completion_order_tau"}
+    assert set(printed["aryl"]) == METRICS | {"completion_order_tau", "completion_swap_s"}
     assert printed["aryl"]["completion_order_tau"] == 1.0
+    assert printed["aryl"]["completion_swap_s"] == 0.0
 
 
 def test_other_policies_stand_beside_a_journal_with_what_would_have_changed(tmp_path):
@@ -105,6 +106,8 @@ def test_other_policies_stand_beside_a_journal_with_what_would_have_changed(tmp_
     assert lines[-1] == "aryl: the measured order, Kendall's tau 1"
     assert fifo != measured
     assert lines[-2].startswith("fifo: another order, Kendall's tau ")
+    swap_s = printed["fifo"]["completion_swap_s"]
+    assert lines[-2].endswith(f"; swaps within {swap_s:g} s")
 
 
 def test_the_bar_is_over_all_policies(monkeypatch):
