@@ -68,6 +68,12 @@ def test_what_does_not_fit_goes_without():
     assert allot(TWO_SERVERS, {}, {"a": 16, "b": 1}).gpus == {"a": tuple(range(16))}
 
 
+def test_a_job_clears_no_block_of_jobs_of_its_own_size():
+    held = {f"j{at}": (2 * at, 2 * at + 1) for at in range(8)}
+    allotted = allot(TWO_SERVERS, held, {**dict.fromkeys(held, 2), "new": 2})
+    assert allotted.gpus == held and allotted.migrated == ()
+
+
 def test_around_gpus_that_are_taken_all_is_as_before_where_no_subtree_is_found():
     held = {"a": (0, 1), "b": (8,)}
     allotted = allot(TWO_SERVERS, held, {"a": 2, "b": 1, "c": 8}, taken=(4, 12))

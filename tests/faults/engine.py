@@ -116,6 +116,22 @@ FAULTS = (
         "tests/test_buddy.py",
     ),
     Fault(
+        "buddy-equal-moves",
+        "a job clears a block of one of its own size",
+        "raysched/buddy.py",
+        "if there >= size:",
+        "if there > size:",
+        "tests/test_buddy.py",
+    ),
+    Fault(
+        "buddy-loosest-fit",
+        "of idle blocks the one with most room around it is taken",
+        "raysched/buddy.py",
+        "rack[server], idle)",
+        "rack[server], -idle)",
+        "tests/test_buddy.py",
+    ),
+    Fault(
         "buddy-subtree-split",
         "a job that shrinks keeps the middle of its subtree",
         "raysched/buddy.py",
