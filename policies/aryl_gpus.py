@@ -142,8 +142,7 @@ class Fleet:
     @cached_property
     def start(self) -> Ints:
         """[jobs + 1] Where the sizes of each job begin in `Speeds`."""
-        jobs = self.problem.jobs
-        return offsets(jobs.max_workers - jobs.min_workers + 1)
+        return offsets(self.problem.jobs.span)
 
     @cached_property
     def on_type(self) -> tuple[Speeds, ...]:

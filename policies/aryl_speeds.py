@@ -30,7 +30,7 @@ def speeds(jobs: Jobs, tuned: bool, memory_gib: float) -> Speeds:
     (NaN) fits.
     """
     fits = _fitting(jobs, memory_gib)
-    width = jobs.max_workers - jobs.min_workers + 1
+    width = jobs.span
     curves = jobs.curves
     first = curves.batch_offset[:-1]
     job = rows_of(lengths_of(curves.batch_offset))

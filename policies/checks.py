@@ -85,7 +85,7 @@ def _rules_for_jobs(jobs: Jobs) -> Iterator[Rule]:
     job = rows_of(batches)
     present = np.bincount(job[curves.batch_size == jobs.batch_size[job]], minlength=len(jobs))
     yield "batch_size", jobs.batch_size, present != 1, "one of its curve's"
-    entries, complete = lengths_of(curves.offset), batches * (high - low + 1)
+    entries, complete = lengths_of(curves.offset), batches * jobs.span
     each = "one for each batch size and number of workers"
     yield "number of epoch_s", entries, entries != complete, each
 
@@ -101,7 +101,7 @@ def _check_epochs(jobs: Jobs) -> None:
     inf says that a batch does not fit on so many workers: so may any but the smallest.
     """
     epoch_s, offset = jobs.curves.epoch_s, jobs.curves.offset
-    batches, widths = lengths_of(jobs.curves.batch_offset), jobs.max_workers - jobs.min_workers + 1
+    batches, widths = lengths_of(jobs.curves.batch_offset), jobs.span
     may_not_fit = np.arange(len(epoch_s)) >= np.repeat(offset[:-1] + widths, batches * widths)
     good = (epoch_s > 0) & (np.isfinite(epoch_s) | may_not_fit)
     bad = np.flatnonzero(~good)

@@ -19,7 +19,7 @@ def curve_start(jobs: Jobs) -> Ints:
     job = rows_of(lengths_of(curves.batch_offset))
     smaller = curves.batch_size < jobs.batch_size[job]
     row = np.bincount(job[smaller], minlength=len(jobs))
-    start: Ints = curves.offset[:-1] + row * (jobs.max_workers - jobs.min_workers + 1)
+    start: Ints = curves.offset[:-1] + row * jobs.span
     return start
 
 

@@ -135,6 +135,12 @@ class Jobs:
         return self.max_workers > self.min_workers
 
     @property
+    def span(self) -> Ints:
+        """[jobs] How many numbers of workers each may have, min to max."""
+        span: Ints = self.max_workers - self.min_workers + 1
+        return span
+
+    @property
     def base_gpus(self) -> Ints:
         """[jobs] GPUs of the base demand: the minimum number of workers."""
         return self.min_workers * self.gpus_per_worker

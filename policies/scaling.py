@@ -50,7 +50,7 @@ def scaling(jobs: Jobs, max_gpus: int | None = None) -> Scaling:
 
     Raises `PolicyError` for a job that has no size at all.
     """
-    widths = jobs.max_workers - jobs.min_workers + 1
+    widths = jobs.span
     start = _start(jobs)
     fastest_s, batch_size = best_batches(jobs)
     job = rows_of(widths)
@@ -80,7 +80,7 @@ def best_batches(jobs: Jobs) -> tuple[Floats, Ints]:
 
 def _start(jobs: Jobs) -> Ints:
     """[jobs + 1] Where the sizes of each job begin."""
-    return offsets(jobs.max_workers - jobs.min_workers + 1)
+    return offsets(jobs.span)
 
 
 def _smallest(jobs: Jobs, job: Ints, fits: Bools) -> Ints:
@@ -103,7 +103,7 @@ def _largest_batch_s(jobs: Jobs, column: Ints) -> Floats:
     batches = lengths_of(curves.batch_offset)
     job = rows_of(batches)
     row = np.arange(len(job)) - curves.batch_offset[job]
-    width = (jobs.max_workers - jobs.min_workers + 1)[job]
+    width = jobs.span[job]
     epoch_s = curves.epoch_s[curves.offset[job] + row * width + column[job]]
     largest = np.zeros(len(jobs), dtype=np.int64)
     fits = np.flatnonzero(np.isfinite(epoch_s))

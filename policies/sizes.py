@@ -30,7 +30,7 @@ class Sizes:
         With `powers_of_two` only these numbers of workers, or the minimum where none lies in the
         range. With `slower` a size no faster than a smaller one stays, and rates do not ascend.
         """
-        span = jobs.max_workers - jobs.min_workers + 1
+        span = jobs.span
         job = rows_of(span)
         workers = np.arange(len(job)) - np.repeat(np.cumsum(span) - span - jobs.min_workers, span)
         if powers_of_two:

@@ -95,7 +95,7 @@ class _Factors:
 
     @classmethod
     def of(cls, jobs: Jobs) -> _Factors:
-        span = jobs.max_workers - jobs.min_workers + 1
+        span = jobs.span
         start = np.cumsum(span) - span
         job = rows_of(span)
         epoch_s = jobs.curves.epoch_s[(curve_start(jobs) - start)[job] + np.arange(len(job))]

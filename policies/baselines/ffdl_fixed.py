@@ -64,7 +64,7 @@ def _draw(job: str, batch_sizes: Ints) -> int:
 def _at_one_batch(jobs: Jobs, batch_size: Ints) -> Jobs:
     """The jobs as if this were the only batch size that each one can have."""
     jobs = replace(jobs, batch_size=batch_size)
-    span = jobs.max_workers - jobs.min_workers + 1
+    span = jobs.span
     offset = offsets(span)
     entries = np.repeat(curve_start(jobs) - offset[:-1], span) + np.arange(offset[-1])
     curves = Curves(jobs.curves.epoch_s[entries], offset, batch_size, np.arange(len(jobs) + 1))
