@@ -14,7 +14,7 @@ import numpy as np
 
 from policies.aryl_speeds import Speeds, speeds
 from policies.problem import Bools, Curves, Floats, Ints, Problem, Servers
-from policies.ragged import lengths_of, offsets
+from policies.ragged import counted, lengths_of, offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +202,10 @@ class Fleet:
         """These jobs as they are where there are only GPUs of one type: one batch size a job."""
         jobs = self.problem.jobs
         width = lengths_of(self.start)[rows]
-        offset = offsets(width)
-        entry = np.repeat(self.start[rows] - offset[:-1], width) + np.arange(offset[-1])
+        entry = counted(self.start[rows], width)
         curves = Curves(
             epoch_s=self.on_type[gpu_type].epoch_s[entry] / self.types[gpu_type].rate,
-            offset=offset,
+            offset=offsets(width),
             batch_size=jobs.batch_size[rows],
             batch_offset=np.arange(len(rows) + 1),
         )

@@ -23,7 +23,7 @@ import numpy as np
 from policies.curves import curve_start, remaining_s
 from policies.knapsack import NONE, Groups, solve
 from policies.problem import Bools, Floats, Ints, Problem
-from policies.ragged import offsets, rows_of
+from policies.ragged import counted, offsets, rows_of
 
 Worth: TypeAlias = Callable[[Floats], Floats]
 """Of jobs by the seconds that they have to go: falling."""
@@ -86,8 +86,7 @@ def knapsack_groups(problem: Problem, rows: Ints, worth: Worth) -> tuple[Groups,
 def extra_workers(least: Ints, most: Ints) -> tuple[Ints, Ints, Ints]:
     """The items of jobs from `least` to `most` workers: job, extra workers; offset by job."""
     sizes = most - least
-    offset, job = offsets(sizes), rows_of(sizes)
-    return job, np.arange(len(job)) - offset[job] + 1, offset
+    return rows_of(sizes), counted(np.ones_like(sizes), sizes), offsets(sizes)
 
 
 def _left_s(problem: Problem, job: Ints, extra: Ints) -> Floats:

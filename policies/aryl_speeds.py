@@ -8,7 +8,7 @@ import numpy as np
 
 from policies.curves import curve_start
 from policies.problem import Bools, Floats, Ints, Jobs
-from policies.ragged import lengths_of, offsets, rows_of
+from policies.ragged import counted, lengths_of, rows_of
 from policies.scaling import best_batches
 
 
@@ -43,8 +43,7 @@ def speeds(jobs: Jobs, tuned: bool, memory_gib: float) -> Speeds:
         return Speeds(curves.epoch_s, np.repeat(curves.batch_size, width), fitting > 0)
     own = (curve_start(jobs) - curves.offset[:-1]) // width
     row = np.minimum(own, np.maximum(fitting - 1, 0))
-    sizes = offsets(width)
-    entry = np.repeat(curves.offset[:-1] + row * width - sizes[:-1], width) + np.arange(sizes[-1])
+    entry = counted(curves.offset[:-1] + row * width, width)
     batch_size = np.repeat(curves.batch_size[first + row], width)
     return Speeds(curves.epoch_s[entry], batch_size, fitting > 0)
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.ragged import lengths_of, offsets
+from policies.ragged import counted, lengths_of, offsets
 from policies.reason import Reason
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -84,8 +84,7 @@ class Curves:
 def _ragged_rows(offset: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Where the entries of these rows lie, and their own offsets."""
     lengths = lengths_of(offset)[rows]
-    taken = offsets(lengths)
-    return np.arange(taken[-1]) + np.repeat(offset[rows] - taken[:-1], lengths), taken
+    return counted(offset[rows], lengths), offsets(lengths)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,3 +26,11 @@ def lengths_of(offset: NDArray[np.int64]) -> NDArray[np.int64]:
 def rows_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """[entries] The row of each."""
     return np.arange(len(lengths)).repeat(lengths)
+
+
+def counted(first: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[entries] Row after row as many whole numbers as it is long, from its `first` up: where the
+    entries lie of rows that begin there."""
+    before = lengths.cumsum() - lengths
+    numbers: NDArray[np.int64] = np.arange(lengths.sum()) + (first - before).repeat(lengths)
+    return numbers

@@ -9,7 +9,7 @@ from numba import njit, types
 
 from policies.elastic_program import Sizes
 from policies.problem import Bools, Floats, Ints, Jobs, PolicyError
-from policies.ragged import lengths_of, offsets, rows_of
+from policies.ragged import counted, lengths_of, offsets, rows_of
 
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
 _FLOATS = types.Array(types.float64, 1, "C", readonly=True)
@@ -50,11 +50,9 @@ def scaling(jobs: Jobs, max_gpus: int | None = None) -> Scaling:
 
     Raises `PolicyError` for a job that has no size at all.
     """
-    widths = jobs.span
     start = _start(jobs)
     fastest_s, batch_size = best_batches(jobs)
-    job = rows_of(widths)
-    workers = np.arange(len(job)) - start[job] + jobs.min_workers[job]
+    job, workers = rows_of(jobs.span), counted(jobs.min_workers, jobs.span)
     gpus = workers * jobs.gpus_per_worker[job]
 
     fits = np.isfinite(fastest_s)

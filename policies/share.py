@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit, types
 
 from policies.problem import Floats, Ints
+from policies.ragged import counted
 from policies.segments import (
     BOOL,
     FLOATS,
@@ -71,8 +72,7 @@ class Plans:
     def runs(self, rows: Ints) -> tuple[Ints, Ints]:
         """Where the runs of these jobs stand, job after job, and how many each of them has."""
         counts = self.end[rows] - self.begin[rows]
-        before = np.cumsum(counts) - counts
-        return np.arange(counts.sum()) + np.repeat(self.begin[rows] - before, counts), counts
+        return counted(self.begin[rows], counts), counts
 
     def of(self, job: int, pieces: int) -> Ints:
         """[pieces] One job's plan, piece by piece."""

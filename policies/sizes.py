@@ -9,7 +9,7 @@ from numba import njit, types
 
 from policies.curves import curve_start
 from policies.problem import Floats, Ints, Jobs
-from policies.ragged import lengths_of, offsets, rows_of
+from policies.ragged import counted, lengths_of, offsets, rows_of
 
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
 _FLOATS = types.Array(types.float64, 1, "C", readonly=True)
@@ -30,20 +30,17 @@ class Sizes:
         With `powers_of_two` only these numbers of workers, or the minimum where none lies in the
         range. With `slower` a size no faster than a smaller one stays, and rates do not ascend.
         """
-        span = jobs.span
-        job = rows_of(span)
-        workers = np.arange(len(job)) - np.repeat(np.cumsum(span) - span - jobs.min_workers, span)
+        job, workers = rows_of(jobs.span), counted(jobs.min_workers, jobs.span)
         if powers_of_two:
             power = (workers & (workers - 1)) == 0
             job, workers = job[power], workers[power]
         job, workers, epoch_s = sizes_among(jobs, job, workers, slower=slower)
-        gpus = workers * jobs.gpus_per_worker[job]
         offset = offsets(np.bincount(job, minlength=len(jobs)) + 1)
         sized = np.ones(offset[-1], dtype=np.bool_)
         sized[offset[:-1]] = False  # 0 GPUs, at which nothing is done
-        sizes = cls(offset, np.zeros(offset[-1], dtype=np.int64), np.zeros(offset[-1]))
-        sizes.gpus[sized], sizes.rate[sized] = gpus, 1.0 / epoch_s
-        return sizes
+        gpus, rate = np.zeros(offset[-1], dtype=np.int64), np.zeros(offset[-1])
+        gpus[sized], rate[sized] = workers * jobs.gpus_per_worker[job], 1.0 / epoch_s
+        return cls(offset, gpus, rate)
 
     def gpus_of(self, job: int) -> Ints:
         """A view of one job's sizes."""

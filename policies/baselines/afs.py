@@ -23,7 +23,7 @@ from policies.problem import (
     PolicyError,
     Problem,
 )
-from policies.ragged import rows_of
+from policies.ragged import counted, offsets, rows_of
 
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
 _FLOATS = types.Array(types.float64, 1, "C", readonly=True)
@@ -95,10 +95,8 @@ class _Factors:
 
     @classmethod
     def of(cls, jobs: Jobs) -> _Factors:
-        span = jobs.span
-        start = np.cumsum(span) - span
-        job = rows_of(span)
-        epoch_s = jobs.curves.epoch_s[(curve_start(jobs) - start)[job] + np.arange(len(job))]
+        start, job = offsets(jobs.span)[:-1], rows_of(jobs.span)
+        epoch_s = jobs.curves.epoch_s[counted(curve_start(jobs), jobs.span)]
         return cls(start, jobs.base_gpus[job] * epoch_s[start[job]] / epoch_s)
 
     def gain(self, jobs: Jobs, row: int, workers: int) -> float:

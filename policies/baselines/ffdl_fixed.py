@@ -11,7 +11,7 @@ import numpy as np
 from policies.curves import curve_start
 from policies.ffdl import Ffdl
 from policies.problem import Curves, Ints, Jobs, PolicyError
-from policies.ragged import offsets
+from policies.ragged import counted, offsets
 from policies.scaling import Scaling, scaling
 
 
@@ -64,8 +64,6 @@ def _draw(job: str, batch_sizes: Ints) -> int:
 def _at_one_batch(jobs: Jobs, batch_size: Ints) -> Jobs:
     """The jobs as if this were the only batch size that each one can have."""
     jobs = replace(jobs, batch_size=batch_size)
-    span = jobs.span
-    offset = offsets(span)
-    entries = np.repeat(curve_start(jobs) - offset[:-1], span) + np.arange(offset[-1])
-    curves = Curves(jobs.curves.epoch_s[entries], offset, batch_size, np.arange(len(jobs) + 1))
+    epoch_s = jobs.curves.epoch_s[counted(curve_start(jobs), jobs.span)]
+    curves = Curves(epoch_s, offsets(jobs.span), batch_size, np.arange(len(jobs) + 1))
     return replace(jobs, curves=curves)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from policies.problem import Bools, Ints
-from policies.ragged import rows_of
+from policies.ragged import counted, rows_of
 
 MOST_CELLS = 5_000
 """Jobs x leases of the integer program; beyond it nothing is solved."""
@@ -52,7 +52,7 @@ def assign(
     if not 0 < cells <= MOST_CELLS:
         return None, False
     job = rows_of(usable)
-    lease = np.arange(cells) - np.repeat(np.cumsum(usable) - usable, usable)
+    lease = counted(np.zeros_like(usable), usable)
     gpus, cell = demands.gpus[job], np.arange(cells)
     held_by_job = sp.csr_matrix((np.ones(cells), (job, cell)), shape=(len(usable), cells))
     held_in_lease = sp.csr_matrix((gpus, (lease, cell)), shape=(leases, cells))
